@@ -12,8 +12,8 @@ import (
 	"securebench/internal/durable"
 )
 
-// KeyringVar is the environment variable that names the keyring's directory.
-const KeyringVar = "SECUREBENCH_KEYS"
+// keyringVar is the environment variable that names the keyring's directory.
+const keyringVar = "SECUREBENCH_KEYS"
 
 // The roles of keys.
 const (
@@ -60,12 +60,12 @@ var ErrOwnKey = errors.New("your own key needs no trust")
 // DefaultKeyringDir returns the directory that SECUREBENCH_KEYS names, or
 // securebench/keys in the user's own configuration directory.
 func DefaultKeyringDir(getenv func(string) string) (string, error) {
-	if dir := getenv(KeyringVar); dir != "" {
+	if dir := getenv(keyringVar); dir != "" {
 		return dir, nil
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("finding the keyring: %w: set %s to a directory", err, KeyringVar)
+		return "", fmt.Errorf("finding the keyring: %w: set %s to a directory", err, keyringVar)
 	}
 	return filepath.Join(dir, "securebench", "keys"), nil
 }

@@ -40,7 +40,7 @@ func match(entries []Entry, digits string) (found Entry, ok bool, err error) {
 func (r *Keyring) open() (*os.Root, error) {
 	// Opening a pipe would block until it has a writer.
 	if info, err := os.Stat(r.dir); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("opening the keyring: %q is %s, not a directory: set %s to one", r.dir, source.FileType(info.Mode()), KeyringVar)
+		return nil, fmt.Errorf("opening the keyring: %q is %s, not a directory: set %s to one", r.dir, source.FileType(info.Mode()), keyringVar)
 	}
 	root, err := os.OpenRoot(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -32,7 +32,7 @@ func (r *Keyring) change(do func(*os.Root) error) (err error) {
 		err = durable.Lock(lock)
 	}
 	if err != nil {
-		return fmt.Errorf("locking the keyring: %w: set %s to a directory on a local disk", err, KeyringVar)
+		return fmt.Errorf("locking the keyring: %w: set %s to a directory on a local disk", err, keyringVar)
 	}
 	if err := sweep(root); err != nil {
 		return fmt.Errorf("removing the keyring's temporary files: %w", err)

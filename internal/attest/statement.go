@@ -16,9 +16,9 @@ import (
 // The types of a signed statement: https://in-toto.io/Statement/v1 in a DSSE
 // envelope, with our own predicate.
 const (
-	PayloadType   = "application/vnd.in-toto+json"
-	StatementType = "https://in-toto.io/Statement/v1"
-	PredicateType = "urn:securebench:run:v1"
+	payloadType   = "application/vnd.in-toto+json"
+	statementType = "https://in-toto.io/Statement/v1"
+	predicateType = "urn:securebench:run:v1"
 )
 
 // MaxEnvelope bounds an envelope that is read, in bytes.
@@ -77,7 +77,7 @@ type Counts struct {
 // Sign returns the statement in a signed envelope: one line of canonical JSON.
 // It sets the statement's types and public key.
 func Sign(s Statement, key PrivateKey) ([]byte, error) {
-	s.Type, s.PredicateType = StatementType, PredicateType
+	s.Type, s.PredicateType = statementType, predicateType
 	s.Predicate.PublicKey = string(key.Public().PEM())
 	payload, err := digest.Canonical(s)
 	if err != nil {
@@ -87,7 +87,7 @@ func Sign(s Statement, key PrivateKey) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("signing the statement: %w", err)
 	}
-	env, err := signer.SignPayload(context.Background(), PayloadType, payload)
+	env, err := signer.SignPayload(context.Background(), payloadType, payload)
 	if err != nil {
 		return nil, fmt.Errorf("signing the statement: %w", err)
 	}
@@ -117,8 +117,8 @@ func Open(raw []byte) (Signed, error) {
 	if !bytes.HasSuffix(raw, []byte("\n")) {
 		return s, errors.New("reading the envelope: it does not end in a newline")
 	}
-	if env.PayloadType != PayloadType {
-		return s, fmt.Errorf("the envelope contains %q, want %q", env.PayloadType, PayloadType)
+	if env.PayloadType != payloadType {
+		return s, fmt.Errorf("the envelope contains %q, want %q", env.PayloadType, payloadType)
 	}
 	payload, err := strictBase64(env.Payload)
 	if err != nil {
@@ -127,8 +127,8 @@ func Open(raw []byte) (Signed, error) {
 	if err := digest.DecodeCanonical(payload, &s.Statement); err != nil {
 		return s, fmt.Errorf("reading the statement: %w", err)
 	}
-	if s.Type != StatementType || s.PredicateType != PredicateType {
-		return s, fmt.Errorf("the statement has types %q and %q, want %q and %q", s.Type, s.PredicateType, StatementType, PredicateType)
+	if s.Type != statementType || s.PredicateType != predicateType {
+		return s, fmt.Errorf("the statement has types %q and %q, want %q and %q", s.Type, s.PredicateType, statementType, predicateType)
 	}
 	s.Signer, err = signatory(env, s.Predicate.PublicKey)
 	return s, err

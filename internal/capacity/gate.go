@@ -9,33 +9,33 @@ import (
 	"sync"
 )
 
-// amount is a part of a machine.
-type amount struct {
+// Amount is a part of a machine.
+type Amount struct {
 	Memory int64 // bytes
 	Disk   int64 // bytes
 	CPUs   int64 // thousandths of a core
 }
 
 // plus adds amounts.
-func (a amount) plus(b amount) amount {
-	return amount{a.Memory + b.Memory, a.Disk + b.Disk, a.CPUs + b.CPUs}
+func (a Amount) plus(b Amount) Amount {
+	return Amount{a.Memory + b.Memory, a.Disk + b.Disk, a.CPUs + b.CPUs}
 }
 
 // minus subtracts an amount.
-func (a amount) minus(b amount) amount {
-	return amount{a.Memory - b.Memory, a.Disk - b.Disk, a.CPUs - b.CPUs}
+func (a Amount) minus(b Amount) Amount {
+	return Amount{a.Memory - b.Memory, a.Disk - b.Disk, a.CPUs - b.CPUs}
 }
 
 // times multiplies an amount.
-func (a amount) times(n int64) amount { return amount{a.Memory * n, a.Disk * n, a.CPUs * n} }
+func (a Amount) times(n int64) Amount { return Amount{a.Memory * n, a.Disk * n, a.CPUs * n} }
 
 // max returns the larger of each part.
-func (a amount) max(b amount) amount {
-	return amount{max(a.Memory, b.Memory), max(a.Disk, b.Disk), max(a.CPUs, b.CPUs)}
+func (a Amount) max(b Amount) Amount {
+	return Amount{max(a.Memory, b.Memory), max(a.Disk, b.Disk), max(a.CPUs, b.CPUs)}
 }
 
 // within reports whether no part of a is larger than in b.
-func (a amount) within(b amount) bool {
+func (a Amount) within(b Amount) bool {
 	return a.Memory <= b.Memory && a.Disk <= b.Disk && a.CPUs <= b.CPUs
 }
 
@@ -43,25 +43,25 @@ func (a amount) within(b amount) bool {
 // large one that waits lets no smaller one past, so each gets its turn as soon as
 // those before it have ended. It is safe for concurrent use.
 type gate struct {
-	whole amount
+	whole Amount
 
 	mu      sync.Mutex
-	used    amount
+	used    Amount
 	waiting []*waiter
 }
 
 type waiter struct {
-	need  amount
+	need  Amount
 	ready chan struct{} // closed when the need was granted
 }
 
 // newGate makes a gate for a whole.
-func newGate(whole amount) *gate { return &gate{whole: whole} }
+func newGate(whole Amount) *gate { return &gate{whole: whole} }
 
-// grant is a part of the whole that is in use.
-type grant struct {
+// Grant is a part of the whole that is in use.
+type Grant struct {
 	gate *gate
-	need amount
+	need Amount
 	once sync.Once
 }
 
@@ -69,7 +69,7 @@ type grant struct {
 // larger than the whole is an error.
 //
 // A caller must not hold a grant while it waits, so every wait ends.
-func (g *gate) acquire(ctx context.Context, need amount) (*grant, error) {
+func (g *gate) acquire(ctx context.Context, need Amount) (*Grant, error) {
 	if !need.within(g.whole) {
 		return nil, fmt.Errorf("a need of %s is more than the whole, %s", need, g.whole)
 	}
@@ -77,14 +77,14 @@ func (g *gate) acquire(ctx context.Context, need amount) (*grant, error) {
 	if len(g.waiting) == 0 && g.fits(need) {
 		g.used = g.used.plus(need)
 		g.mu.Unlock()
-		return &grant{gate: g, need: need}, nil
+		return &Grant{gate: g, need: need}, nil
 	}
 	w := &waiter{need, make(chan struct{})}
 	g.waiting = append(g.waiting, w)
 	g.mu.Unlock()
 	select {
 	case <-w.ready:
-		return &grant{gate: g, need: need}, nil
+		return &Grant{gate: g, need: need}, nil
 	case <-ctx.Done():
 		g.leave(w)
 		return nil, fmt.Errorf("waiting for room on the machine: %w", context.Cause(ctx))
@@ -93,18 +93,18 @@ func (g *gate) acquire(ctx context.Context, need amount) (*grant, error) {
 
 // try is Acquire without a wait: it returns nil if others wait or the need is
 // not free.
-func (g *gate) try(need amount) *grant {
+func (g *gate) try(need Amount) *Grant {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) > 0 || !g.fits(need) {
 		return nil
 	}
 	g.used = g.used.plus(need)
-	return &grant{gate: g, need: need}
+	return &Grant{gate: g, need: need}
 }
 
 // Release gives the part back. It is idempotent; nil holds nothing.
-func (t *grant) Release() {
+func (t *Grant) Release() {
 	if t == nil {
 		return
 	}
@@ -117,7 +117,7 @@ func (t *grant) Release() {
 }
 
 // fits reports whether a need is free. The caller holds the lock.
-func (g *gate) fits(need amount) bool { return g.used.plus(need).within(g.whole) }
+func (g *gate) fits(need Amount) bool { return g.used.plus(need).within(g.whole) }
 
 // admit lets in who waits, the first first. The caller holds the lock.
 func (g *gate) admit() {
@@ -143,6 +143,6 @@ func (g *gate) leave(w *waiter) {
 }
 
 // String names the parts.
-func (a amount) String() string {
+func (a Amount) String() string {
 	return fmt.Sprintf("%s of memory, %s of disk and %g cores", Bytes(a.Memory), Bytes(a.Disk), float64(a.CPUs)/core)
 }

@@ -13,10 +13,10 @@ import (
 // use counts what grants hold, apart from the gate.
 type use struct {
 	mu   sync.Mutex
-	used amount
+	used Amount
 }
 
-func (u *use) add(t *testing.T, whole, a amount) {
+func (u *use) add(t *testing.T, whole, a Amount) {
 	t.Helper()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -25,7 +25,7 @@ func (u *use) add(t *testing.T, whole, a amount) {
 	}
 }
 
-func (u *use) remove(a amount) {
+func (u *use) remove(a Amount) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.used = u.used.minus(a)
@@ -37,11 +37,11 @@ func TestGateProperties(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 12))
-			whole := amount{Memory: 1 + r.Int64N(100), Disk: r.Int64N(100), CPUs: 1 + r.Int64N(50)}
+			whole := Amount{Memory: 1 + r.Int64N(100), Disk: r.Int64N(100), CPUs: 1 + r.Int64N(50)}
 			g, u := newGate(whole), &use{}
 			var wg sync.WaitGroup
 			for range 200 {
-				need := amount{r.Int64N(whole.Memory + 1), r.Int64N(whole.Disk + 1), r.Int64N(whole.CPUs + 1)}
+				need := Amount{r.Int64N(whole.Memory + 1), r.Int64N(whole.Disk + 1), r.Int64N(whole.CPUs + 1)}
 				arrive, hold := time.Duration(r.IntN(1000)), time.Duration(r.IntN(50))
 				patience, try := time.Duration(1<<40), r.IntN(4) == 0
 				if r.IntN(4) == 0 {
@@ -51,7 +51,7 @@ func TestGateProperties(t *testing.T) {
 					time.Sleep(arrive)
 					ctx, stop := context.WithTimeout(t.Context(), patience)
 					defer stop()
-					var grant *grant
+					var grant *Grant
 					if try {
 						grant = g.try(need)
 					} else {
@@ -68,7 +68,7 @@ func TestGateProperties(t *testing.T) {
 				})
 			}
 			wg.Wait() // a wait without an end is a deadlock, which synctest reports
-			if g.used != (amount{}) || len(g.waiting) > 0 {
+			if g.used != (Amount{}) || len(g.waiting) > 0 {
 				t.Errorf("%v is still in use, %d wait", g.used, len(g.waiting))
 			}
 		})
@@ -79,7 +79,7 @@ func TestGateProperties(t *testing.T) {
 // large one. A gate that let them past would never admit it.
 func TestGateLargeOnesAreNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(amount{Memory: 10})
+		g := newGate(Amount{Memory: 10})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var wg sync.WaitGroup
@@ -87,7 +87,7 @@ func TestGateLargeOnesAreNotStarved(t *testing.T) {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				for ctx.Err() == nil {
-					if grant, err := g.acquire(ctx, amount{Memory: 1}); err == nil {
+					if grant, err := g.acquire(ctx, Amount{Memory: 1}); err == nil {
 						time.Sleep(7 * time.Millisecond)
 						grant.Release()
 					}
@@ -95,11 +95,11 @@ func TestGateLargeOnesAreNotStarved(t *testing.T) {
 			})
 		}
 		time.Sleep(100 * time.Millisecond)
-		large, err := g.acquire(ctx, amount{Memory: 10})
+		large, err := g.acquire(ctx, Amount{Memory: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g.try(amount{Memory: 1}) != nil {
+		if g.try(Amount{Memory: 1}) != nil {
 			t.Error("something was admitted beside what takes the whole")
 		}
 		large.Release()
@@ -111,13 +111,13 @@ func TestGateLargeOnesAreNotStarved(t *testing.T) {
 // TestGateRefusesTheImpossible: what can never be admitted does not wait, and
 // keeps nobody else waiting.
 func TestGateRefusesTheImpossible(t *testing.T) {
-	g := newGate(amount{Memory: 10, CPUs: 1000})
-	for _, need := range []amount{{Memory: 11}, {Disk: 1}, {CPUs: 1001}} {
+	g := newGate(Amount{Memory: 10, CPUs: 1000})
+	for _, need := range []Amount{{Memory: 11}, {Disk: 1}, {CPUs: 1001}} {
 		if _, err := g.acquire(t.Context(), need); err == nil {
 			t.Errorf("%v was admitted", need)
 		}
 	}
-	if g.try(amount{Memory: 10, CPUs: 1000}) == nil {
+	if g.try(Amount{Memory: 10, CPUs: 1000}) == nil {
 		t.Error("the whole is not free")
 	}
 }
@@ -126,22 +126,22 @@ func TestGateRefusesTheImpossible(t *testing.T) {
 // it.
 func TestGateLeavingLetsOthersIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(amount{Memory: 10})
-		first, _ := g.acquire(t.Context(), amount{Memory: 5})
+		g := newGate(Amount{Memory: 10})
+		first, _ := g.acquire(t.Context(), Amount{Memory: 5})
 		ctx, stop := context.WithCancel(t.Context())
 		large := make(chan error)
 		go func() {
-			_, err := g.acquire(ctx, amount{Memory: 10})
+			_, err := g.acquire(ctx, Amount{Memory: 10})
 			large <- err
 		}()
 		synctest.Wait()
-		small := make(chan *grant)
+		small := make(chan *Grant)
 		go func() {
-			grant, _ := g.acquire(t.Context(), amount{Memory: 5})
+			grant, _ := g.acquire(t.Context(), Amount{Memory: 5})
 			small <- grant
 		}()
 		synctest.Wait()
-		if g.try(amount{Memory: 1}) != nil {
+		if g.try(Amount{Memory: 1}) != nil {
 			t.Error("one that did not wait was admitted before those that do")
 		}
 		stop()

@@ -30,15 +30,15 @@ func Half(l sandbox.Limits) sandbox.Limits {
 	return l
 }
 
-// amount is what a footprint may need. Workspaces and what a box can write beside
+// Amount is what a footprint may need. Workspaces and what a box can write beside
 // its root are in memory; onDisk says that roots that can be written are not.
-func (f Footprint) Amount(l sandbox.Limits, onDisk bool) amount {
+func (f Footprint) Amount(l sandbox.Limits, onDisk bool) Amount {
 	l = l.WithDefaults()
-	box, space := amount{Memory: l.Memory}, amount{Memory: l.Disk}
+	box, space := Amount{Memory: l.Memory}, Amount{Memory: l.Disk}
 	out := box.times(int64(f.Boxes + f.Roots)).plus(space.times(int64(f.Boxes + f.Spaces)))
 	out.Memory += Half(l).Memory * int64(f.Halves)
 	if onDisk {
-		return out.plus(amount{Disk: l.Disk * int64(f.Roots)})
+		return out.plus(Amount{Disk: l.Disk * int64(f.Roots)})
 	}
 	return out.plus(space.times(int64(f.Roots)))
 }
@@ -54,15 +54,15 @@ type Load struct {
 }
 
 // needs are what a task may need of the machine.
-type needs struct{ Agent, Verify amount }
+type needs struct{ Agent, Verify Amount }
 
 // alone is the need of a task whose verification begins after the agent's
 // sandbox is gone.
-func (n needs) alone() amount { return n.Agent.max(n.Verify) }
+func (n needs) alone() Amount { return n.Agent.max(n.Verify) }
 
 // together is the need of a task whose verification is prepared while the agent
 // works.
-func (n needs) together() amount { return n.Agent.plus(n.Verify) }
+func (n needs) together() Amount { return n.Agent.plus(n.Verify) }
 
 // The bounds of a plan.
 const (
@@ -100,9 +100,9 @@ type Plan struct {
 	// keep running is bounded by it.
 	Verifications int
 	Why           string // the number of workers, in a few words
-	Usable        amount // by sandboxes; parts that nobody knows are 0
+	Usable        Amount // by sandboxes; parts that nobody knows are 0
 	// Most is what the sandboxes may need at once.
-	Most amount
+	Most Amount
 
 	room, cores *gate
 	limits      sandbox.Limits
@@ -130,24 +130,24 @@ func Choose(r Request) (*Plan, error) {
 	p.Verifications = int(min(int64(p.Workers), slots))
 	reserved := once.plus(kept.times(int64(p.Verifications)))
 	p.room = newGate(whole.minus(reserved))
-	p.cores = newGate(amount{CPUs: max(int64(r.Size.CPUs*core), int64(p.limits.CPUs*core))})
+	p.cores = newGate(Amount{CPUs: max(int64(r.Size.CPUs*core), int64(p.limits.CPUs*core))})
 	p.Most = reserved.plus(most.times(int64(p.Verifications)))
 	p.Usable = known(whole)
 	return p, nil
 }
 
 // usable is what sandboxes may have of a machine.
-func usable(s sandbox.Size) amount {
+func usable(s sandbox.Size) Amount {
 	part := func(all, least int64) int64 {
 		if all <= 0 {
 			return unknown
 		}
 		return max(0, min(all, unknown)-max(all/reserveShare, least))
 	}
-	return amount{Memory: part(s.Memory, reserveMemory), Disk: part(s.Disk, reserveDisk)}
+	return Amount{Memory: part(s.Memory, reserveMemory), Disk: part(s.Disk, reserveDisk)}
 }
 
-func known(a amount) amount {
+func known(a Amount) Amount {
 	for _, part := range []*int64{&a.Memory, &a.Disk} {
 		if *part == unknown {
 			*part = 0
@@ -158,7 +158,7 @@ func known(a amount) amount {
 
 // largest returns what is kept once and for a verification, the most that any task
 // needs by itself, and the task that needs the most memory.
-func (p *Plan) largest(loads map[Load]string) (once, kept, most amount, task string) {
+func (p *Plan) largest(loads map[Load]string) (once, kept, most Amount, task string) {
 	type lasting struct{ once, kept Footprint }
 	seen := map[lasting]bool{}
 	largest := int64(-1)
@@ -177,15 +177,15 @@ func (p *Plan) largest(loads map[Load]string) (once, kept, most amount, task str
 	return once, kept, most, task
 }
 
-// amount is what a footprint may need, with what its sockets hold.
-func (p *Plan) amount(f Footprint) amount {
+// Amount is what a footprint may need, with what its sockets hold.
+func (p *Plan) amount(f Footprint) Amount {
 	out := f.Amount(p.limits, p.onDisk)
 	out.Memory += p.sockets * int64(f.Boxes+f.Roots+f.Halves)
 	return out
 }
 
 // fitting returns how often an amount fits.
-func fitting(each, whole amount) int64 {
+func fitting(each, whole Amount) int64 {
 	n := int64(math.MaxInt32)
 	for _, part := range [][2]int64{{each.Memory, whole.Memory}, {each.Disk, whole.Disk}} {
 		if part[0] > 0 {
@@ -214,7 +214,7 @@ func (p *Plan) choose(asked, perCore int, slots int64) {
 }
 
 // refuse is the error for a task that the machine cannot hold.
-func (p *Plan) refuse(task string, each, whole amount) error {
+func (p *Plan) refuse(task string, each, whole Amount) error {
 	if each.Memory > whole.Memory {
 		return fmt.Errorf("task %q may need %s of memory at once (with limits.memory %s and limits.disk %s for each sandbox), and the sandboxes' machine has %s for it: lower these limits in the tester YAML, or use a larger machine",
 			task, Bytes(each.Memory), Bytes(p.limits.Memory), Bytes(p.limits.Disk), Bytes(whole.Memory))

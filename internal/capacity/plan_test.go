@@ -137,14 +137,14 @@ func TestStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.cores.try(amount{CPUs: core}) != nil {
+		if p.cores.try(Amount{CPUs: core}) != nil {
 			t.Error("the only core is still free")
 		}
 		held.Release()
 		first.Leave()
 		first.Leave()
 		(<-entered).Leave()
-		if p.room.used != (amount{}) || p.cores.used != (amount{}) {
+		if p.room.used != (Amount{}) || p.cores.used != (Amount{}) {
 			t.Errorf("%v and %v are still in use", p.room.used, p.cores.used)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 type Stay struct {
 	plan   *Plan
 	needs  needs
-	grants []*grant
+	grants []*Grant
 	ahead  bool // the room for both parts is held
 }
 
@@ -20,7 +20,7 @@ func (p *Plan) Enter(ctx context.Context, l Load) (*Stay, error) {
 		return nil, nil
 	}
 	s := &Stay{plan: p, needs: p.needs(l)}
-	if s.needs.alone() == (amount{}) {
+	if s.needs.alone() == (Amount{}) {
 		return s, nil
 	}
 	if !s.needs.alone().within(p.room.whole) {
@@ -50,11 +50,11 @@ func (s *Stay) Ahead() bool {
 
 // Cores waits until the machine has cores for a verification, so that its time
 // limit does not run out because of others.
-func (s *Stay) Cores(ctx context.Context) (*grant, error) {
-	if s == nil || s.needs.Verify == (amount{}) {
+func (s *Stay) Cores(ctx context.Context) (*Grant, error) {
+	if s == nil || s.needs.Verify == (Amount{}) {
 		return nil, nil
 	}
-	return s.plan.cores.acquire(ctx, amount{CPUs: int64(s.plan.limits.CPUs * core)})
+	return s.plan.cores.acquire(ctx, Amount{CPUs: int64(s.plan.limits.CPUs * core)})
 }
 
 // Leave ends the stay. It is idempotent.

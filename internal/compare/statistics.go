@@ -21,10 +21,10 @@ func roundedInterval(low, high float64) *Interval {
 
 // The names of intervals and tests in a report.
 const (
-	NewcombeInterval = "newcombe"
-	PairedInterval   = "paired_t"
-	ClusterInterval  = "cluster_t"
-	McNemarTest      = "mcnemar_exact"
+	newcombeInterval = "newcombe"
+	pairedInterval   = "paired_t"
+	clusterInterval  = "cluster_t"
+	mcNemarTest      = "mcnemar_exact"
 )
 
 // Estimate is a difference in pass rate: the mean over tasks of the difference
@@ -130,13 +130,13 @@ func (p *pairs) estimate(o Options) Estimate {
 	switch {
 	case p.binary && p.groups == nil:
 		e.McNemar = mcnemar(e.Counts.Gained, e.Counts.Lost)
-		e.Test, e.P = McNemarTest, &e.McNemar.Exact
-		e.Method, e.Interval = NewcombeInterval, newcombe(*e.Counts)
+		e.Test, e.P = mcNemarTest, &e.McNemar.Exact
+		e.Method, e.Interval = newcombeInterval, newcombe(*e.Counts)
 		return e
 	case p.groups != nil:
-		e.Method = ClusterInterval
+		e.Method = clusterInterval
 	default:
-		e.Method = PairedInterval
+		e.Method = pairedInterval
 	}
 	if e.T != nil {
 		half := studentQuantile(freedom) * se

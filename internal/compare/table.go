@@ -157,12 +157,12 @@ func between(in *Interval, method string) string {
 	if in == nil {
 		return ""
 	}
-	name := map[string]string{NewcombeInterval: "Newcombe", PairedInterval: "paired t", ClusterInterval: "t over clusters"}[method]
+	name := map[string]string{newcombeInterval: "Newcombe", pairedInterval: "paired t", clusterInterval: "t over clusters"}[method]
 	return fmt.Sprintf(", 95 %% interval %s (%s)", pointsInterval(in), name)
 }
 
 func testName(test string) string {
-	return map[string]string{McNemarTest: "McNemar, exact", PairedInterval: "paired t test", ClusterInterval: "t test over clusters"}[test]
+	return map[string]string{mcNemarTest: "McNemar, exact", pairedInterval: "paired t test", clusterInterval: "t test over clusters"}[test]
 }
 
 // p shows a p value.

@@ -18,8 +18,8 @@ const (
 	gap      = 2  // columns between cells, and of the indentation of further rows
 )
 
-// Width returns how many columns a line on w may use.
-func Width(w io.Writer) int {
+// width returns how many columns a line on w may use.
+func width(w io.Writer) int {
 	if columns := Columns(w); columns > 0 {
 		return max(columns, minWidth)
 	}
@@ -40,7 +40,7 @@ type Table struct {
 }
 
 // NewTable returns a table that Flush writes to w.
-func NewTable(w io.Writer) *Table { return &Table{w: w, width: Width(w)} }
+func NewTable(w io.Writer) *Table { return &Table{w: w, width: width(w)} }
 
 // Write adds lines. It never fails.
 func (t *Table) Write(p []byte) (int, error) { return t.buf.Write(p) }

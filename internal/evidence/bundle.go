@@ -82,8 +82,8 @@ type Run struct {
 	close  func() error
 }
 
-// ErrBroken is returned by [OpenRun] for a file that is not an intact bundle.
-var ErrBroken = errors.New("it is damaged, or not a bundle")
+// errBroken is returned by [OpenRun] for a file that is not an intact bundle.
+var errBroken = errors.New("it is damaged, or not a bundle")
 
 // Bundle reports whether the run is a bundle.
 func (r *Run) Bundle() bool { return r.bundle != nil }
@@ -107,14 +107,14 @@ func OpenRun(name string) (*Run, error) {
 	}
 	z, err := zip.NewReader(f, info.Size())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor an intact bundle: %w", name, ErrBroken), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is neither the directory of a run nor an intact bundle: %w", name, errBroken), f.Close())
 	}
 	sub, err := fs.Sub(z, bundleFolder)
 	if err == nil {
 		err = plainArchive(z, info.Size())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s is not a bundle: %w: %w", name, ErrBroken, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is not a bundle: %w: %w", name, errBroken, err), f.Close())
 	}
 	return &Run{FS: sub, bundle: f, close: f.Close}, nil
 }

@@ -33,8 +33,8 @@ func (p Problem) String() string {
 	return redact.Escape(at + ": " + p.What)
 }
 
-// MaxProblems is how many problems a result lists; more are counted.
-const MaxProblems = 1000
+// maxProblems is how many problems a result lists; more are counted.
+const maxProblems = 1000
 
 // Result is what a check found.
 type Result struct {
@@ -75,7 +75,7 @@ func (r *Result) Planned() int64 {
 }
 
 func (r *Result) problem(file string, line int, format string, args ...any) {
-	if len(r.Problems) >= MaxProblems {
+	if len(r.Problems) >= maxProblems {
 		r.More++
 		return
 	}

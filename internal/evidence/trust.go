@@ -108,7 +108,7 @@ func OpenVerified(ctx context.Context, name string, t Trust, opts Options) (*Run
 // openRun opens a run. A name that is not that of a run is a usage error.
 func openRun(name string) (*Run, error) {
 	run, err := OpenRun(name)
-	if errors.Is(err, ErrBroken) {
+	if errors.Is(err, errBroken) {
 		return nil, fault.As(fault.Integrity, err)
 	}
 	if err != nil {

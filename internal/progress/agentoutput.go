@@ -15,7 +15,7 @@ type Shown struct {
 	format  events.Format
 	report  Reporter
 	file    io.Closer // nil once it is closed
-	trace   *trace
+	trace   *Trace
 	budget  shownBudget
 }
 

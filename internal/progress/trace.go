@@ -15,9 +15,9 @@ const defaultTraceLimit = 1 << 20
 // maxTraceLine is where a longer line is broken.
 const maxTraceLine = 16 << 10
 
-// trace writes agent-trace.log: "task_id | text" lines with the escaped output of
+// Trace writes agent-trace.log: "task_id | text" lines with the escaped output of
 // agents. It is safe for concurrent use.
-type trace struct {
+type Trace struct {
 	mu    sync.Mutex
 	w     io.Writer
 	limit int64
@@ -28,11 +28,11 @@ type trace struct {
 // NewTrace returns a trace on w of at most limit bytes per task; 0 is
 // [defaultTraceLimit]. A task that exceeds the limit gets one line that
 // reports it.
-func NewTrace(w io.Writer, limit int64) *trace {
+func NewTrace(w io.Writer, limit int64) *Trace {
 	if limit <= 0 {
 		limit = defaultTraceLimit
 	}
-	return &trace{w: w, limit: limit, used: map[string]int64{}}
+	return &Trace{w: w, limit: limit, used: map[string]int64{}}
 }
 
 // TracePrefix begins the lines of a task.
@@ -40,8 +40,8 @@ func TracePrefix(taskID string) string { return name(taskID) + " | " }
 
 // Writer returns a writer for one stream of a task's agent, "stdout" or
 // "stderr". Close writes the last line. Writes never fail, because a full disk is
-// not the agent's fault: see [trace.Err].
-func (t *trace) Writer(taskID, stream string) io.WriteCloser {
+// not the agent's fault: see [Trace.Err].
+func (t *Trace) Writer(taskID, stream string) io.WriteCloser {
 	prefix := TracePrefix(taskID)
 	if stream == "stderr" {
 		prefix += "stderr: "
@@ -52,13 +52,13 @@ func (t *trace) Writer(taskID, stream string) io.WriteCloser {
 }
 
 // Err returns the first write error; nothing is written after it.
-func (t *trace) Err() error {
+func (t *Trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
-func (t *trace) line(taskID, text, prefix string) {
+func (t *Trace) line(taskID, text, prefix string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	used := t.used[taskID]

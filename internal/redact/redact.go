@@ -22,8 +22,8 @@ import (
 
 // The length limits of a secret in bytes. Shorter texts occur by chance.
 const (
-	MinSecret = 8
-	MaxSecret = 64 << 10
+	minSecret = 8
+	maxSecret = 64 << 10
 	// MinKey is the length from which a provider's key is one. Servers on one's own
 	// machine take words such as "EMPTY" or "sk-local", which are no secrets and occur
 	// by chance.
@@ -61,10 +61,10 @@ func (r *Registry) Add(name string, value []byte) error {
 	switch {
 	case !namePattern.MatchString(name):
 		return errors.New("the name of a secret may have only letters, digits and _ . -")
-	case len(unbroken(string(value))) < MinSecret:
-		return fmt.Errorf("the value of %s has fewer than %d bytes, too few to redact", name, MinSecret)
-	case len(value) > MaxSecret:
-		return fmt.Errorf("the value of %s has more than %d bytes, too many to redact", name, MaxSecret)
+	case len(unbroken(string(value))) < minSecret:
+		return fmt.Errorf("the value of %s has fewer than %d bytes, too few to redact", name, minSecret)
+	case len(value) > maxSecret:
+		return fmt.Errorf("the value of %s has more than %d bytes, too many to redact", name, maxSecret)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

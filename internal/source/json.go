@@ -122,8 +122,8 @@ func (p *jsonParser) value(depth int) (*Node, error) {
 	if p.nodes--; p.nodes < 0 {
 		return nil, Problemf(n.Pos, "the JSON has more than %d values", maxJSONNodes)
 	}
-	if depth > MaxDepth {
-		return nil, Problemf(n.Pos, "nesting is deeper than %d", MaxDepth)
+	if depth > maxDepth {
+		return nil, Problemf(n.Pos, "nesting is deeper than %d", maxDepth)
 	}
 	tok, err := p.dec.ReadToken()
 	if err != nil {

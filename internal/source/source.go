@@ -4,7 +4,7 @@
 // Both formats become one tree of [Node] values with positions, so a rule is
 // written once and its error always names file, line and column. Duplicate keys,
 // invalid UTF-8, trailing data, a second document, numbers that are not finite
-// and nesting deeper than [MaxDepth] are errors.
+// and nesting deeper than [maxDepth] are errors.
 package source
 
 import (
@@ -20,8 +20,8 @@ import (
 	"securebench/internal/redact"
 )
 
-// MaxDepth is the maximum nesting of lists and maps.
-const MaxDepth = 64
+// maxDepth is the maximum nesting of lists and maps.
+const maxDepth = 64
 
 // Pos is a position in a file. Line and Col count from 1; a zero Line means the
 // file as a whole. Col counts characters, not bytes.

@@ -122,8 +122,8 @@ func (y *yamlReader) node(in *yaml.Node, depth int) (*Node, error) {
 	switch {
 	case y.nodes > maxYAMLNodes:
 		return nil, Problemf(n.Pos, "the document has more than %d values, aliases resolved", maxYAMLNodes)
-	case depth > MaxDepth:
-		return nil, Problemf(n.Pos, "nesting is deeper than %d", MaxDepth)
+	case depth > maxDepth:
+		return nil, Problemf(n.Pos, "nesting is deeper than %d", maxDepth)
 	}
 	var err error
 	switch in.Kind {

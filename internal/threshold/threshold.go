@@ -20,8 +20,8 @@ import (
 	"securebench/internal/workload"
 )
 
-// Want says what a condition may be.
-const Want = "failed, pending, any, rate<0.8, truncated>1%, empty>1%, refused>1% or regression:RUN"
+// want says what a condition may be.
+const want = "failed, pending, any, rate<0.8, truncated>1%, empty>1%, refused>1% or regression:RUN"
 
 // Conditions are those that the operator gave.
 type Conditions struct {
@@ -60,7 +60,7 @@ func Parse(words []string) (*Conditions, error) {
 		case isRegression && name != "":
 			next.run = name
 		case word != "failed" && word != "pending" && word != "any":
-			return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on is %q, want %s", word, Want))
+			return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on is %q, want %s", word, want))
 		}
 		c.all = append(c.all, next)
 	}
@@ -130,8 +130,8 @@ func (c *Conditions) Accept(w *workload.Workload) error {
 	return nil
 }
 
-// Allowable are the differences to a run that is named that may be allowed.
-func Allowable() []compare.Kind {
+// allowable are the differences to a run that is named that may be allowed.
+func allowable() []compare.Kind {
 	return []compare.Kind{compare.Verifier, compare.Images, compare.Limits}
 }
 
@@ -141,7 +141,7 @@ func (c *Conditions) Allow(words []string) (err error) {
 	if len(words) > 0 && !regression {
 		return fault.As(fault.Usage, errors.New("--allow needs --fail-on regression:RUN"))
 	}
-	c.allowed, err = compare.ParseKinds(words, Allowable())
+	c.allowed, err = compare.ParseKinds(words, allowable())
 	return fault.As(fault.Usage, err)
 }
 

@@ -67,7 +67,7 @@ func Read(from Source, l *record.Line) Attempt {
 		TaskID: redact.Escape(l.TaskID), Index: l.Index, Number: l.Attempt, Family: redact.Escape(l.TaskType),
 		Outcome: redact.Escape(string(l.Outcome)), Reason: redact.Escape(string(l.FailureReason)),
 		Containment: redact.Escape(string(l.Containment)), Passed: l.Passed, TotalMS: l.Timings["total"],
-		Verdict: Words(l), Message: redact.EscapeText(l.FailureMessage),
+		Verdict: words(l), Message: redact.EscapeText(l.FailureMessage),
 	}
 	for _, label := range l.Labels {
 		a.Labels = append(a.Labels, redact.Escape(label))

@@ -58,7 +58,7 @@ func TestEveryWord(t *testing.T) {
 	if n < 30 {
 		t.Errorf("only %d words were found", n)
 	}
-	if got := Words(&record.Line{Outcome: "odd\x1b[2J"}); !strings.Contains(got, `"odd\x1b[2J"`) {
+	if got := words(&record.Line{Outcome: "odd\x1b[2J"}); !strings.Contains(got, `"odd\x1b[2J"`) {
 		t.Error(got)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Words says in a sentence how an attempt ended.
-func Words(l *record.Line) string {
+// words says in a sentence how an attempt ended.
+func words(l *record.Line) string {
 	ended, ok := outcomes()[l.Outcome]
 	if !ok {
 		return redact.Escape(fmt.Sprintf("The record names an outcome that this build does not know: %q.", l.Outcome))

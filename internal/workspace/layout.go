@@ -25,8 +25,8 @@ const DefaultTaskFile = "task.json"
 
 // The default bounds of a layout.
 const (
-	DefaultMaxBytes = 256 << 20
-	DefaultMaxFiles = 65536
+	defaultMaxBytes = 256 << 20
+	defaultMaxFiles = 65536
 )
 
 // Options are the inputs of a layout.
@@ -141,10 +141,10 @@ type builder struct {
 
 func newBuilder(opts Options) *builder {
 	if opts.MaxBytes <= 0 {
-		opts.MaxBytes = DefaultMaxBytes
+		opts.MaxBytes = defaultMaxBytes
 	}
 	if opts.MaxFiles <= 0 {
-		opts.MaxFiles = DefaultMaxFiles
+		opts.MaxFiles = defaultMaxFiles
 	}
 	return &builder{opts: opts, claimed: map[string]bool{}}
 }
@@ -165,7 +165,7 @@ func (b *builder) layout() (*Layout, error) {
 // assets adds public assets at their mounts.
 func (b *builder) assets(assets []task.Asset) {
 	for i, a := range assets {
-		src, err := CleanSource(a.Path)
+		src, err := cleanSource(a.Path)
 		if err != nil {
 			b.errorf("assets[%d].path %q: %w", i, a.Path, err)
 			continue
@@ -235,7 +235,7 @@ func (b *builder) nonPublic(r task.Resource) {
 
 // evalFile adds an evaluation file or folder under its own path.
 func (b *builder) evalFile(p string) {
-	src, err := CleanSource(p)
+	src, err := cleanSource(p)
 	if err != nil {
 		b.errorf("evaluation file %q: %w", p, err)
 		return
@@ -270,7 +270,7 @@ func fileRef(n *source.Node, name string) (Entry, error) {
 	if problem != nil {
 		return Entry{}, problem
 	}
-	src, err := CleanSource(p)
+	src, err := cleanSource(p)
 	if err != nil {
 		return Entry{}, fmt.Errorf("%s.path %q: %w", name, p, err)
 	}

@@ -15,7 +15,7 @@ const (
 	OwnRoot        = "securebench"
 	PublicRoot     = OwnRoot + "/public"
 	EvaluationRoot = OwnRoot + "/evaluation_inputs"
-	EvaluatorRoot  = OwnRoot + "/evaluator" // reserved: nothing is laid there
+	evaluatorRoot  = OwnRoot + "/evaluator" // reserved: nothing is laid there
 )
 
 // The bounds of paths in bytes, and of the nesting of an asset's folders. The
@@ -27,23 +27,23 @@ const (
 )
 
 // CleanPath returns the normal form of a path that a pack or a harness names
-// inside the workspace. It refuses what [CleanSource] refuses, the mandatory
+// inside the workspace. It refuses what [cleanSource] refuses, the mandatory
 // denied paths and the roots of non-public material.
 func CleanPath(p string) (string, error) {
 	c, err := cleanAllowed(p)
 	switch {
 	case err != nil:
 		return "", err
-	case under(c, EvaluationRoot), under(c, EvaluatorRoot):
+	case under(c, EvaluationRoot), under(c, evaluatorRoot):
 		return "", errors.New("path is reserved for non-public materialization")
 	}
 	return c, nil
 }
 
-// CleanSource returns the normal form of a path below an asset root: not
+// cleanSource returns the normal form of a path below an asset root: not
 // empty, relative, slash-separated, without "..", backslash or control
 // characters, and not the root itself.
-func CleanSource(p string) (string, error) {
+func cleanSource(p string) (string, error) {
 	switch {
 	case p == "":
 		return "", errors.New("path must be a non-empty string")
@@ -70,9 +70,9 @@ func CleanSource(p string) (string, error) {
 	return c, nil
 }
 
-// cleanAllowed is CleanSource, and refuses the mandatory denied paths.
+// cleanAllowed is cleanSource, and refuses the mandatory denied paths.
 func cleanAllowed(p string) (string, error) {
-	c, err := CleanSource(p)
+	c, err := cleanSource(p)
 	if err != nil {
 		return "", err
 	}

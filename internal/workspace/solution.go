@@ -9,7 +9,7 @@ import (
 // ForSolution returns the files of a row's own solution: the evaluation file at
 // p under its name, or what the folder at p contains. They are read-only.
 func ForSolution(p string, opts Options) (*Layout, error) {
-	src, err := CleanSource(p)
+	src, err := cleanSource(p)
 	if err != nil {
 		return nil, fmt.Errorf("solution %q: %w", p, err)
 	}

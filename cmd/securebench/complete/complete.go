@@ -147,7 +147,7 @@ func manCommand() *cobra.Command {
 			if dir == "" {
 				return subcommand.UsageError(fmt.Errorf("missing folder: give -o DIR"))
 			}
-			return WriteManual(c.Root(), dir)
+			return writeManual(c.Root(), dir)
 		},
 	}
 	c.Flags().StringVarP(&dir, "output-dir", "o", "", "`DIR` to write into")

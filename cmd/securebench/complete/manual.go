@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// WriteManual writes the manual pages of a command and of all below it.
-func WriteManual(root *cobra.Command, dir string) error {
+// writeManual writes the manual pages of a command and of all below it.
+func writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder of manual pages: %w", err)
 	}

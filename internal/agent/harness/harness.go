@@ -80,8 +80,8 @@ type Plan struct {
 	// Timeout is the smaller of the row's and the harness's, 0 if neither sets
 	// one. [Plan.TimeLimit] is the limit to enforce.
 	Timeout time.Duration
-	// TaskFile is relative to TaskDir, where securebench's own files are mounted
-	// read-only, or to the workspace, if TaskDir is "".
+	// TaskFile is relative to taskDir, where securebench's own files are mounted
+	// read-only, or to the workspace, if taskDir is "".
 	TaskFile string
 	TaskDir  string
 	// OldLayout says that such files are in a workspace that is the candidate.

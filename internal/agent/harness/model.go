@@ -103,7 +103,7 @@ func parseModel(p *parser) Harness {
 		}
 	}
 	if m.BaseURL == at.baseURL {
-		if price, ok := KnownPrice(m.Model); ok {
+		if price, ok := knownPrice(m.Model); ok {
 			m.Prices = map[string]Price{m.Model: price}
 		}
 	}

@@ -18,10 +18,10 @@ const (
 	repoVar     = "SECUREBENCH_REPO"
 )
 
-// TaskDir is where the files about a task are mounted whose candidate is the
+// taskDir is where the files about a task are mounted whose candidate is the
 // workspace: that has nothing of securebench's, so that counting its files counts
 // those of the task.
-const TaskDir = "/opt/securebench/task"
+const taskDir = "/opt/securebench/task"
 
 // place plans where the folders of a task are mounted, and what a command in
 // the workspace finds in its environment. inside has the task's files in the
@@ -35,7 +35,7 @@ func place(v task.AgentView, taskFile string, inside bool) (Plan, error) {
 	if v.Extraction().Kind == task.Workspace {
 		p.OldLayout = inside || v.Environment().OldLayout
 		if !p.OldLayout {
-			p.TaskDir = TaskDir
+			p.TaskDir = taskDir
 		}
 	}
 	p.Env = []string{taskFileVar + "=" + p.taskPath()}

@@ -32,9 +32,9 @@ func knownPrices() map[string]Price {
 // dated is the date that names a release of a model.
 var dated = regexp.MustCompile(`-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}$`)
 
-// KnownPrice returns what a vendor's model costs, by its name with or without the
+// knownPrice returns what a vendor's model costs, by its name with or without the
 // date of a release.
-func KnownPrice(model string) (Price, bool) {
+func knownPrice(model string) (Price, bool) {
 	p, ok := knownPrices()[dated.ReplaceAllString(model, "")]
 	return p, ok
 }

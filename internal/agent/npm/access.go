@@ -31,21 +31,21 @@ func (c *Config) Registry(name string) (u *url.URL, from string, err error) {
 		}
 	}
 	if v.text == "" {
-		v.text = DefaultRegistry
+		v.text = defaultRegistry
 	}
 	u, err = url.Parse(strings.TrimSuffix(v.text, "/") + "/")
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, "", fmt.Errorf("%s: the registry must be an address such as %s", v.from, DefaultRegistry)
+		return nil, "", fmt.Errorf("%s: the registry must be an address such as %s", v.from, defaultRegistry)
 	}
-	if err := CheckScheme(u); err != nil {
+	if err := checkScheme(u); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", v.from, err)
 	}
 	return u, v.from, nil
 }
 
-// CheckScheme refuses what others on the way could change: everything but HTTPS,
+// checkScheme refuses what others on the way could change: everything but HTTPS,
 // and HTTP on this machine.
-func CheckScheme(u *url.URL) error {
+func checkScheme(u *url.URL) error {
 	switch {
 	case u.Scheme == "https":
 		return nil

@@ -18,8 +18,8 @@ import (
 	"securebench/internal/source"
 )
 
-// DefaultRegistry is where packages come from unless a setting says otherwise.
-const DefaultRegistry = "https://registry.npmjs.org/"
+// defaultRegistry is where packages come from unless a setting says otherwise.
+const defaultRegistry = "https://registry.npmjs.org/"
 
 // maxFile is the largest configuration file.
 const maxFile = 1 << 20

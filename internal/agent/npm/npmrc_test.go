@@ -67,7 +67,7 @@ func TestOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want("nobody", DefaultRegistry)
+	want("nobody", defaultRegistry)
 	write("prefix/etc/npmrc", "registry=https://global.example")
 	want("the machine", "https://global.example/")
 	write("home/.npmrc", "registry=https://user.example/npm/")
@@ -87,7 +87,7 @@ func TestOrder(t *testing.T) {
 	delete(p.env, "npm_config_registry")
 	delete(p.env, "NPM_CONFIG_REGISTRY")
 	write("project/.npmrc", "")
-	if got := p.registry("left-pad"); got != DefaultRegistry {
+	if got := p.registry("left-pad"); got != defaultRegistry {
 		t.Errorf("another user file: %s", got)
 	}
 }
@@ -239,7 +239,7 @@ func TestProjectCannotBeTrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.env["OPENAI_API_KEY"] = "canary"
-		if got := p.registry("x"); got != DefaultRegistry {
+		if got := p.registry("x"); got != defaultRegistry {
 			t.Errorf("%s of the project is followed: %s", key, got)
 		}
 		delete(p.env, "PREFIX") // which would win
@@ -313,7 +313,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	bad := newPlace(t, "", "_authToken=a\\\"b\x01", "")
-	u, _ := url.Parse(DefaultRegistry)
+	u, _ := url.Parse(defaultRegistry)
 	if _, err := bad.load().Authorization(u, "x"); err == nil || strings.Contains(err.Error(), "\x01") {
 		t.Errorf("a control character: %v", err)
 	}

@@ -21,7 +21,7 @@ import (
 // Why a registry does not give what is wanted.
 var (
 	ErrNotFound    = errors.New("the registry does not have it")
-	ErrDenied      = errors.New("the registry denies access")
+	errDenied      = errors.New("the registry denies access")
 	ErrUnreachable = errors.New("the registry cannot be reached")
 	ErrIntegrity   = errors.New("the content is not what the registry promised")
 )
@@ -171,7 +171,7 @@ func (p *Package) Build(version string) (Build, error) {
 		return Build{}, fmt.Errorf("%s@%s: the registry's address of the tarball is not valid", p.Name, version)
 	}
 	b.tarball = p.own(u)
-	return b, CheckScheme(b.tarball)
+	return b, checkScheme(b.tarball)
 }
 
 // own returns where the registry itself has a tarball of the public registry:

@@ -119,7 +119,7 @@ func TestFetch(t *testing.T) {
 	if got, err := fetched(t, client(t, host(s)+"/:_authToken=token", s)); err != nil || got != "content" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := fetched(t, client(t, "", s)); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "check the credentials in .npmrc") {
+	if _, err := fetched(t, client(t, "", s)); !errors.Is(err, errDenied) || !strings.Contains(err.Error(), "check the credentials in .npmrc") {
 		t.Errorf("without a token: %v", err)
 	}
 	unknown := client(t, "")
@@ -368,7 +368,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if want, err := sum(b.Integrity); err != nil || len(want) != sha512.Size || CheckScheme(b.tarball) != nil {
+		if want, err := sum(b.Integrity); err != nil || len(want) != sha512.Size || checkScheme(b.tarball) != nil {
 			t.Errorf("%+v of %q", b, answer)
 		}
 	})

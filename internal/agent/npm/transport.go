@@ -36,7 +36,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errors.New("too many redirects")
 	}
-	return CheckScheme(r.URL)
+	return checkScheme(r.URL)
 }
 
 // repeat tries again what failed on the way.
@@ -86,7 +86,7 @@ func statusError(res *http.Response) error {
 	case http.StatusNotFound, http.StatusGone:
 		return fmt.Errorf("%w (%s)", ErrNotFound, status)
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		return fmt.Errorf("%w (%s): check the credentials in .npmrc", ErrDenied, status)
+		return fmt.Errorf("%w (%s): check the credentials in .npmrc", errDenied, status)
 	}
 	return fmt.Errorf("%w: it answered %s", ErrUnreachable, status)
 }

@@ -58,7 +58,7 @@ func TestDisturbedBoxes(t *testing.T) {
 			t.Parallel()
 			r := resources(e)
 			r.RunID = enginetest.Run(t.Name())
-			v := NewVerifier(r)
+			v := newVerifier(r)
 			s := add()
 			s.limits.Timeout = c.limit
 			open := v.Open(t.Context(), onDocker(t, img, s))

@@ -50,7 +50,7 @@ func Family() family.Family {
 		PublicMetadata: []string{"language", "image", "completed_by_prompt"},
 		Starter:        starter,
 		Pending:        pending,
-		NewVerifier:    forms.NewVerifier(NewVerifier, reference),
+		NewVerifier:    forms.NewVerifier(newVerifier, reference),
 	}
 }
 

@@ -71,7 +71,7 @@ func resources(e sandbox.Engine) family.Resources {
 
 func newTestVerifier(tb testing.TB, e sandbox.Engine) *Verifier {
 	tb.Helper()
-	v := NewVerifier(resources(e)).(*Verifier)
+	v := newVerifier(resources(e)).(*Verifier)
 	tb.Cleanup(func() {
 		if err := v.Close(context.Background()); err != nil {
 			tb.Errorf("closing the verifier: %v", err)

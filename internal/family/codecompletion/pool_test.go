@@ -32,7 +32,7 @@ func withWorkers(t *testing.T, e sandbox.Engine, n int) *Verifier {
 	t.Helper()
 	r := resources(e)
 	r.Workers = n
-	v := NewVerifier(r).(*Verifier)
+	v := newVerifier(r).(*Verifier)
 	t.Cleanup(func() {
 		if err := v.Close(context.Background()); err != nil {
 			t.Errorf("closing the verifier: %v", err)

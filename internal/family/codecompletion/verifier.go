@@ -33,8 +33,8 @@ type Verifier struct {
 
 var _ family.Completer = (*Verifier)(nil)
 
-// NewVerifier makes the family's verifier. It starts nothing.
-func NewVerifier(r family.Resources) family.Verifier {
+// newVerifier makes the family's verifier. It starts nothing.
+func newVerifier(r family.Resources) family.Verifier {
 	return &Verifier{
 		resources: r,
 		testBoxes: link.NewPool[boxKey, *testBox](r.Workers),

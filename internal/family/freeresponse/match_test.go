@@ -73,7 +73,7 @@ func TestMatch(t *testing.T) {
 			if got := familytest.Outcome(v); got != tt.want {
 				t.Errorf("%q is %s, want %s", tt.candidate, got, tt.want)
 			}
-			if !slices.Contains(v.Labels, Heuristic) {
+			if !slices.Contains(v.Labels, heuristic) {
 				t.Errorf("the verdict is labelled %q", v.Labels)
 			}
 		})
@@ -170,7 +170,7 @@ func TestVerifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := family.Verdict{
-		Outcome: verdict.Passed, Containment: verdict.Passive, Labels: []string{Heuristic},
+		Outcome: verdict.Passed, Containment: verdict.Passive, Labels: []string{heuristic},
 		Metadata: verdict.NewMetadata(map[string]any{
 			"rubric_type": "contains_any", "candidate_answer": "It becomes water", "expected_answer": task.Redacted,
 			"accepted_answer_count": 2, "rejected_answer_count": 1,

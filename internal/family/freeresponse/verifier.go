@@ -26,7 +26,7 @@
 // Reasoning blocks and stop tokens of a chat model are not part of the candidate
 // (see [reply.Said]).
 //
-// Overlap of words is not meaning, so every verdict is labelled [Heuristic]. A
+// Overlap of words is not meaning, so every verdict is labelled [heuristic]. A
 // rubric that is a string needs a judge: the task stays pending with reason
 // no_judge.
 package freeresponse
@@ -41,8 +41,8 @@ import (
 	"securebench/internal/verdict"
 )
 
-// Heuristic labels the verdicts of this family: they rest on shared words.
-const Heuristic = "heuristic"
+// heuristic labels the verdicts of this family: they rest on shared words.
+const heuristic = "heuristic"
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
 func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
@@ -79,7 +79,7 @@ func (noJudge) Match(candidate string) family.Verdict {
 func (r *rubric) Match(candidate string) family.Verdict {
 	s := r.score(reply.Said(candidate))
 	v := s.verdict()
-	v.Labels = []string{Heuristic}
+	v.Labels = []string{heuristic}
 	v.Metadata = verdict.NewMetadata(r.metadata(candidate, s))
 	return v
 }

@@ -39,7 +39,7 @@ func Family() family.Family {
 		PublicMetadata: []string{"candidate_answer", "expected_answer"},
 		Baselines:      baselines(),
 		Chance:         chance,
-		NewVerifier:    NewVerifier,
+		NewVerifier:    newVerifier,
 	}
 }
 

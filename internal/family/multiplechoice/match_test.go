@@ -235,7 +235,7 @@ func TestVerifier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
+	s := newVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
 	got, err := s.Verify(t.Context(), candidate.New(task.Text, candidate.Given, []byte(" b\n")))
 	if err != nil {
 		t.Fatal(err)

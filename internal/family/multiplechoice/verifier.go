@@ -41,8 +41,8 @@ import (
 	"securebench/internal/verdict"
 )
 
-// NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+// newVerifier returns the family's verifier. It needs no sandbox.
+func newVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
 
 func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	choices, answer := rowOf(v)

@@ -43,7 +43,7 @@ func Family() family.Family {
 		Reference:     reference,
 		PublicMetadata: []string{"image", "workdir", "base_commit", "image_commit", "phase",
 			keyPaths, keyDenied, keyDropped, keyPreserved, keyPathCounts, keyForm},
-		NewVerifier: NewVerifier,
+		NewVerifier: newVerifier,
 	}
 }
 

@@ -66,7 +66,7 @@ func benchOn(tb testing.TB, e enginetest.Engine, files map[string]string, before
 			tb.Error(err)
 		}
 	})
-	bn.v = NewVerifier(family.Resources{Engine: e, RunID: bn.run, Checkouts: keeper}).(*verifier)
+	bn.v = newVerifier(family.Resources{Engine: e, RunID: bn.run, Checkouts: keeper}).(*verifier)
 	return bn
 }
 

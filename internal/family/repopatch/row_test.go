@@ -194,7 +194,7 @@ func FuzzReadRow(f *testing.F) {
 func TestHugePatch(t *testing.T) {
 	c := candidate.New(task.Patch, candidate.Given, []byte("x"))
 	c.Size = 500 << 20
-	s := NewVerifier(family.Resources{}).Open(t.Context(), makeCase(t, object{"tests": object{"source": "command", "command": "true"}},
+	s := newVerifier(family.Resources{}).Open(t.Context(), makeCase(t, object{"tests": object{"source": "command", "command": "true"}},
 		task.Environment{Workdir: "/r"}, sandbox.Limits{}, "abc"))
 	got, err := s.Verify(t.Context(), c)
 	if err != nil || got.Outcome != verdict.Limit || got.Reason != verdict.CandidateTooLarge || got.Phase != phasePatch {

@@ -36,9 +36,9 @@ type pristine interface {
 
 var _ pristine = (*checkout.Checkout)(nil)
 
-// NewVerifier makes the family's verifier. A sandbox is made once the candidate is
+// newVerifier makes the family's verifier. A sandbox is made once the candidate is
 // there: it begins as the image, so there is nothing to do before.
-func NewVerifier(r family.Resources) family.Verifier {
+func newVerifier(r family.Resources) family.Verifier {
 	v := &verifier{images: sandboxed.Images{Engine: r.Engine}, prepared: sandboxed.Known[*prepared]{Max: maxPrepared}}
 	v.Verifier = sandboxed.NewVerifier(r, sandboxed.Options{Begin: v.begin})
 	v.checkout = func(ctx context.Context, image sandbox.Image, dir string) (pristine, *repository.Tree, error) {

@@ -40,7 +40,7 @@ func Family() family.Family {
 		Reference:      reference,
 		PublicMetadata: []string{"candidate_answer", "expected_answer"},
 		Baselines:      append(family.Constants("0", "1", "true", "false", "yes", "no"), family.Echo("question")),
-		NewVerifier:    NewVerifier,
+		NewVerifier:    newVerifier,
 	}
 }
 

@@ -334,7 +334,7 @@ func TestVerifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	verify := func(text string) family.Verdict {
-		s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
+		s := newVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator()})
 		v, err := s.Verify(t.Context(), candidate.New(task.Text, candidate.Given, []byte(text)))
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func TestReferencePasses(t *testing.T) {
 			if !ok {
 				t.Fatal("the row has no reference")
 			}
-			s := NewVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator(), Sandbox: row.TestSandbox()})
+			s := newVerifier(family.Resources{}).Open(t.Context(), family.Case{Evaluator: row.Evaluator(), Sandbox: row.TestSandbox()})
 			v, err := s.Verify(t.Context(), cand.Candidate)
 			if err != nil || v.Outcome != verdict.Passed {
 				t.Errorf("%q: outcome %s, reason %s, %v", familytest.Content(t, cand.Candidate), v.Outcome, v.Reason, err)

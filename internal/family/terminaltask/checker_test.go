@@ -196,7 +196,7 @@ func TestDamagedCandidate(t *testing.T) {
 	b := newBench(t, nil)
 	c := tree(t, answer())
 	c.Digest = tree(t, nil).Digest
-	v := NewVerifier(family.Resources{Engine: b.engine, RunID: "test", Files: b.files})
+	v := newVerifier(family.Resources{Engine: b.engine, RunID: "test", Files: b.files})
 	at := makeCase(t, object{"checker": object{"command": "true"}}, app())
 	at.Image = b.image
 	s := v.Open(t.Context(), at)

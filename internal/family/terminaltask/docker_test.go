@@ -121,7 +121,7 @@ func (b *bench) score(tb testing.TB, eval object, env task.Environment, changes 
 
 func (b *bench) try(tb testing.TB, eval object, env task.Environment, limits sandbox.Limits, c candidate.Candidate) (family.Verdict, error) {
 	tb.Helper()
-	v := NewVerifier(family.Resources{Engine: b.engine, RunID: b.run, Files: b.files, Images: b.images, Commands: b.by})
+	v := newVerifier(family.Resources{Engine: b.engine, RunID: b.run, Files: b.files, Images: b.images, Commands: b.by})
 	at := makeCase(tb, eval, env)
 	at.Image, at.Limits = b.image, limits
 	s := v.Open(tb.Context(), at)

@@ -51,7 +51,7 @@ func Family() family.Family {
 		PublicMetadata: []string{"image", "checker_image", "workdir", "phase", keyEvidence, keyLeftCount,
 			"denied_command", "denied_commands", "denial_reason", "needed_commands",
 			"tester_disallow_dangerous_commands", "tester_denied_commands"},
-		NewVerifier: NewVerifier,
+		NewVerifier: newVerifier,
 	}
 }
 

@@ -15,9 +15,9 @@ type verifier struct {
 	images    sandboxed.Images
 }
 
-// NewVerifier makes the family's verifier. Sandboxes are made once the candidate is
+// newVerifier makes the family's verifier. Sandboxes are made once the candidate is
 // there: nothing of them could be used before.
-func NewVerifier(r family.Resources) family.Verifier {
+func newVerifier(r family.Resources) family.Verifier {
 	v := &verifier{resources: r, images: sandboxed.Images{Engine: r.Engine}}
 	v.Verifier = sandboxed.NewVerifier(r, sandboxed.Options{Begin: v.begin})
 	return v

@@ -124,7 +124,7 @@ func (r *Request) editFile(e Edit) (call, error) {
 
 func (r *Request) anyCall(c Call) call {
 	out := call{kind: "function_call", namespace: c.Namespace, name: c.Name, input: object(c.Arguments)}
-	if r.API == Messages { // the other two have functions
+	if r.API == messages { // the other two have functions
 		out.kind = "tool_use"
 	}
 	return out

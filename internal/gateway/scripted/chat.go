@@ -2,7 +2,7 @@ package scripted
 
 import "cmp"
 
-// chatEvents returns the chunks of an answer of Chat Completions.
+// chatEvents returns the chunks of an answer of chat Completions.
 func (r *Request) chatEvents(text string, t Turn, calls []call, u Usage) ([]event, any) {
 	var events []event
 	chunk := func(delta map[string]any, finish any) {

@@ -19,9 +19,9 @@ func (r *Request) events(t Turn, calls []call) ([]event, any) {
 		u = *t.Usage
 	}
 	switch r.API {
-	case Messages:
+	case messages:
 		return r.messageEvents(text, t, calls, u)
-	case Chat:
+	case chat:
 		return r.chatEvents(text, t, calls, u)
 	}
 	return r.responseEvents(text, t, calls, u)
@@ -64,7 +64,7 @@ func (r *Request) responseEvents(text string, t Turn, calls []call, u Usage) ([]
 	return s.events, whole
 }
 
-// responseStream collects the events of an answer of the Responses API.
+// responseStream collects the events of an answer of the responses API.
 type responseStream struct {
 	r      *Request
 	events []event
@@ -159,7 +159,7 @@ func (r *Request) messageEvents(text string, t Turn, calls []call, u Usage) ([]e
 	return s.events, message(stop, u.Output)
 }
 
-// messages adds the usage to a message of the Messages API.
+// messages adds the usage to a message of the messages API.
 func (u Usage) messages(to map[string]any, output int64) map[string]any {
 	if !u.Omit {
 		to["usage"] = map[string]any{"input_tokens": u.Input, "cache_creation_input_tokens": 0, "cache_read_input_tokens": u.Cached,
@@ -168,7 +168,7 @@ func (u Usage) messages(to map[string]any, output int64) map[string]any {
 	return to
 }
 
-// messageStream collects the events of an answer of the Messages API.
+// messageStream collects the events of an answer of the messages API.
 type messageStream struct {
 	events  []event
 	content []any

@@ -57,13 +57,13 @@ func (x *exchange) write(text string) bool {
 func (x *exchange) refuse(bad refusal) { x.json(bad.status, x.r.errorBody(bad.kind, bad.text)) }
 
 func (r *Request) errorBody(kind, text string) any {
-	if r.API == Messages {
+	if r.API == messages {
 		return map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": text}, "request_id": "req_scripted"}
 	}
 	return map[string]any{"error": map[string]any{"type": kind, "message": text, "code": kind, "param": nil}}
 }
 
-// event is one event of a stream. Its type is in its data; those of Chat
+// event is one event of a stream. Its type is in its data; those of chat
 // Completions have none, and the last of them, which is nil, is no JSON.
 type event map[string]any
 

@@ -145,7 +145,7 @@ conversations:
   - {match: free, turns: [{say: x, usage: {omit: true}}]}
 `)
 	for prompt, want := range map[string]string{"cheap": `"input_tokens":-5`, "free": "", "honest": `"input_tokens":`} {
-		for _, api := range []API{Responses, Messages} {
+		for _, api := range []API{responses, messages} {
 			_, events := (&client{t: t, base: base, api: api, prompt: prompt, key: "k"}).send()
 			got := object(events)
 			if !strings.Contains(got, want) || want == "" && strings.Contains(got, "usage") {

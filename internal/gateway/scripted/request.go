@@ -18,9 +18,9 @@ type API string
 
 // The protocols.
 const (
-	Responses API = "openai_responses"
-	Chat      API = "openai_chat"
-	Messages  API = "anthropic_messages"
+	responses API = "openai_responses"
+	chat      API = "openai_chat"
+	messages  API = "anthropic_messages"
 )
 
 // Request is what the server recorded of a request.
@@ -49,12 +49,12 @@ type Request struct {
 
 // Tool is a tool that a request declares.
 type Tool struct {
-	Type      string // "client" for the Messages API's tools without a type
+	Type      string // "client" for the messages API's tools without a type
 	Namespace string
 	Name      string
 }
 
-// toolJSON is a tool of any API. Only Chat Completions has its name one level
+// toolJSON is a tool of any API. Only chat Completions has its name one level
 // deeper.
 type toolJSON struct {
 	Type     string     `json:"type"`
@@ -65,7 +65,7 @@ type toolJSON struct {
 	} `json:"function"`
 }
 
-// itemJSON is an input item of the Responses API, or a message of the others.
+// itemJSON is an input item of the responses API, or a message of the others.
 type itemJSON struct {
 	Type    string     `json:"type"`
 	Role    string     `json:"role"`
@@ -130,7 +130,7 @@ func (r *Request) read() (*bodyJSON, error) {
 	if err := json.Unmarshal(r.Body, &b); err != nil {
 		return nil, fmt.Errorf("the body is not JSON of this API: %w", err)
 	}
-	r.Model, r.Stream, r.unbilled = b.Model, b.Stream, r.API == Chat && b.Stream && !b.StreamOptions.Usage
+	r.Model, r.Stream, r.unbilled = b.Model, b.Stream, r.API == chat && b.Stream && !b.StreamOptions.Usage
 	r.addTools("", b.Tools)
 	for _, item := range b.Input {
 		if item.Type == "additional_tools" {

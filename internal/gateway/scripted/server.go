@@ -120,14 +120,14 @@ func (s *Server) route(r *Request) *refusal {
 	}
 	switch r.Method + " " + where {
 	case "POST /v1/responses":
-		r.API = Responses
+		r.API = responses
 	case "POST /v1/chat/completions":
-		r.API = Chat
+		r.API = chat
 	case "POST /v1/messages", "POST /v1/messages/count_tokens":
-		r.API = Messages
+		r.API = messages
 	case "GET /v1/models":
-		if r.API = Responses; r.Header.Get("Anthropic-Version") != "" {
-			r.API = Messages
+		if r.API = responses; r.Header.Get("Anthropic-Version") != "" {
+			r.API = messages
 		}
 	default:
 		return refuse(http.StatusNotFound, "not_found_error", "there is no %s %s", r.Method, r.Path)
@@ -137,7 +137,7 @@ func (s *Server) route(r *Request) *refusal {
 		return refuse(http.StatusUnauthorized, "authentication_error", "a credential is missing")
 	case s.script.Key != "" && !slices.ContainsFunc(r.Credentials, s.isKey):
 		return refuse(http.StatusUnauthorized, "authentication_error", "incorrect API key provided: %s", strings.Join(r.Credentials, " "))
-	case r.API == Messages && r.Header.Get("Anthropic-Version") == "":
+	case r.API == messages && r.Header.Get("Anthropic-Version") == "":
 		return refuse(http.StatusBadRequest, "invalid_request_error", "anthropic-version: header is required")
 	}
 	return nil
@@ -209,11 +209,11 @@ func check(r *Request, b *bodyJSON) error {
 	switch {
 	case b.Model == "":
 		return errors.New("model: a value is required")
-	case r.API == Messages && b.MaxTokens <= 0:
+	case r.API == messages && b.MaxTokens <= 0:
 		return errors.New("max_tokens: a positive number is required")
-	case r.API != Responses && len(b.Messages) == 0:
+	case r.API != responses && len(b.Messages) == 0:
 		return errors.New("messages: at least one message is required")
-	case r.API == Responses && len(b.Input) == 0:
+	case r.API == responses && len(b.Input) == 0:
 		return errors.New("input: a value is required")
 	}
 	calls := map[string]bool{}

@@ -46,7 +46,7 @@ func (c *client) send() (reply, []map[string]any) {
 	c.t.Helper()
 	body := map[string]any{"model": "m", "stream": true}
 	url := c.base + "/v1/responses"
-	if c.api == Messages {
+	if c.api == messages {
 		url = c.base + "/v1/messages?beta=true"
 		body["messages"], body["max_tokens"] = append([]any{map[string]any{"role": "user", "content": c.prompt}}, c.history...), 1000
 	} else {
@@ -168,18 +168,18 @@ var dialects = []struct {
 	tools string
 	want  []string // of each call: its type, name and a part of its input
 }{
-	{"plain", Responses, `[{"type":"function","name":"exec_command"},{"type":"custom","name":"apply_patch"}]`, []string{
+	{"plain", responses, `[{"type":"function","name":"exec_command"},{"type":"custom","name":"apply_patch"}]`, []string{
 		`function_call exec_command {"cmd":"ls"`, `function_call exec_command {"cmd":"mkdir`, `custom_tool_call apply_patch *** Begin Patch`}},
-	{"plain without patches", Responses, `[{"type":"function","name":"exec_command"}]`, []string{
+	{"plain without patches", responses, `[{"type":"function","name":"exec_command"}]`, []string{
 		`function_call exec_command {"cmd":"ls"`, `function_call exec_command {"cmd":"mkdir`, `function_call exec_command {"cmd":"apply_patch <<`}},
-	{"code mode", Responses, `{"type":"additional_tools","role":"developer","tools":[{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec"}]}]}`, []string{
+	{"code mode", responses, `{"type":"additional_tools","role":"developer","tools":[{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec"}]}]}`, []string{
 		`custom_tool_call exec const result = await tools.exec_command({"cmd":"ls"`, `custom_tool_call exec const result = await tools.exec_command({"cmd":"mkdir`,
 		`custom_tool_call exec const result = await tools.apply_patch("*** Begin Patch\n*** Update File: f\n@@\n-a\n+b`}},
-	{"shell", Responses, `[{"type":"function","name":"shell"},{"type":"custom","name":"apply_patch"}]`, []string{
+	{"shell", responses, `[{"type":"function","name":"shell"},{"type":"custom","name":"apply_patch"}]`, []string{
 		`function_call shell {"command":["bash","-lc","ls"]}`, `function_call shell {"command":["bash","-lc","mkdir`, `custom_tool_call apply_patch ***`}},
-	{"local shell", Responses, `[{"type":"local_shell"},{"type":"custom","name":"apply_patch"}]`, []string{
+	{"local shell", responses, `[{"type":"local_shell"},{"type":"custom","name":"apply_patch"}]`, []string{
 		`local_shell_call <nil> {"command":["bash","-lc","ls"],"type":"exec"}`, `local_shell_call <nil> {"command":["bash","-lc","mkdir`, `custom_tool_call apply_patch ***`}},
-	{"claude", Messages, `[{"name":"Bash"},{"name":"Write"},{"name":"Edit"}]`, []string{
+	{"claude", messages, `[{"name":"Bash"},{"name":"Write"},{"name":"Edit"}]`, []string{
 		`tool_use Bash {"command":"ls"`, `tool_use Write {"content":"a\n","file_path":"f"}`, `tool_use Edit {"file_path":"f","new_string":"b\n","old_string":"a\n"}`}},
 }
 
@@ -233,7 +233,7 @@ func TestDialects(t *testing.T) {
 // TestWithoutTools: a script that an agent has no tool for says so, once.
 func TestWithoutTools(t *testing.T) {
 	server, base := serve(t, threeTurns)
-	resp, _ := (&client{t: t, base: base, api: Responses, prompt: "go", key: "k"}).send()
+	resp, _ := (&client{t: t, base: base, api: responses, prompt: "go", key: "k"}).send()
 	if got := server.Requests()[0]; resp.status != http.StatusBadRequest || !strings.Contains(got.Refused, "no shell tool") {
 		t.Errorf("%d, %q", resp.status, got.Refused)
 	}
@@ -289,7 +289,7 @@ conversations:
   - {seen: '"ok"', turns: [{run: never}, {say: it was read}]}
 `)
 	ask := func(prompt string, history ...any) []map[string]any {
-		c := &client{t: t, base: base, api: Responses, tools: `[{"type":"function","name":"exec_command"}]`, prompt: prompt, key: "k", history: history}
+		c := &client{t: t, base: base, api: responses, tools: `[{"type":"function","name":"exec_command"}]`, prompt: prompt, key: "k", history: history}
 		_, events := c.send()
 		if len(c.calls(events)) == 1 {
 			_, events = c.send()
@@ -317,10 +317,10 @@ conversations:
 // TestCompaction: a conversation that is summed up goes on where it was.
 func TestCompaction(t *testing.T) {
 	_, base := serve(t, threeTurns)
-	c := &client{t: t, base: base, api: Responses, tools: dialects[0].tools, prompt: "go", key: "k"}
+	c := &client{t: t, base: base, api: responses, tools: dialects[0].tools, prompt: "go", key: "k"}
 	_, events := c.send()
 	c.calls(events)
-	sum := &client{t: t, base: base, api: Responses, prompt: "go", key: "k",
+	sum := &client{t: t, base: base, api: responses, prompt: "go", key: "k",
 		history: append(slices.Clone(c.history), map[string]any{"type": "message", "role": "user", "content": "You are performing a CONTEXT CHECKPOINT COMPACTION."})}
 	_, events = sum.send()
 	c.history = []any{map[string]any{"type": "message", "role": "user", "content": text(events)}}
@@ -337,7 +337,7 @@ func TestReflection(t *testing.T) {
 	back := []byte(key)
 	slices.Reverse(back)
 	forms := []string{key, base64.StdEncoding.EncodeToString([]byte(key)), hex.EncodeToString([]byte(key)), string(back)}
-	for _, api := range []API{Responses, Messages} {
+	for _, api := range []API{responses, messages} {
 		_, base := serve(t, "conversations:\n  - {match: give, turns: [{say: Here., reflect: true}]}\n  - {match: refuse, turns: [{before: [{status: 401, reflect: true}]}]}")
 		c := &client{t: t, base: base, api: api, prompt: "give", key: key}
 		resp, events := c.send()

@@ -53,10 +53,10 @@ func NewID(k Kind, data []byte) ID {
 
 // The modes of a tree's entries.
 const (
-	ModeFile      = 0o100644
-	ModeExec      = 0o100755
-	ModeLink      = 0o120000
-	ModeSubmodule = 0o160000
+	modeFile      = 0o100644
+	modeExec      = 0o100755
+	modeLink      = 0o120000
+	modeSubmodule = 0o160000
 	modeTree      = 0o040000
 )
 
@@ -97,7 +97,7 @@ func treeID(files Files) (ID, error) {
 			return ID{}, fmt.Errorf("the path %q cannot be in a repository", name)
 		}
 		if !nested {
-			entries[first] = entry{ModeFile, NewID(Blob, []byte(text))}
+			entries[first] = entry{modeFile, NewID(Blob, []byte(text))}
 			continue
 		}
 		if below[first] == nil {

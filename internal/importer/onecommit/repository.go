@@ -98,11 +98,11 @@ func (r *Repository) tree(id ID, dir string, depth int, get func(ID, Kind) ([]by
 		switch mode {
 		case modeTree:
 			return r.tree(id, name, depth+1, get)
-		case ModeFile, ModeExec, ModeLink:
+		case modeFile, modeExec, modeLink:
 			r.files[name] = file{mode, id}
 			_, err := r.object(id, Blob, get)
 			return err
-		case ModeSubmodule:
+		case modeSubmodule:
 			r.files[name] = file{mode, id}
 			return nil
 		}
@@ -148,11 +148,11 @@ func (r *Repository) WriteTar(out io.Writer, dir string) error {
 	}
 	for _, name := range r.Names() {
 		switch f := r.files[name]; f.mode {
-		case ModeLink:
+		case modeLink:
 			w.link(name, string(r.objects[f.id].Data))
-		case ModeSubmodule:
+		case modeSubmodule:
 			w.folder(name)
-		case ModeExec:
+		case modeExec:
 			w.file(name, 0o755, string(r.objects[f.id].Data))
 		default:
 			w.file(name, 0o644, string(r.objects[f.id].Data))

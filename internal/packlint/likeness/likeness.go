@@ -70,15 +70,15 @@ type Marks struct {
 // seed differs from process to process: hashes are not kept.
 var seed = maphash.MakeSeed() //nolint:gochecknoglobals // one for all texts
 
-// OfDigest returns the marks of a content that is compared byte for byte.
-func OfDigest(sum string) Marks {
+// ofDigest returns the marks of a content that is compared byte for byte.
+func ofDigest(sum string) Marks {
 	return Marks{whole: [4]uint64{mix(maphash.String(seed, sum), 9)}}
 }
 
 // Of returns the marks of a content.
 func Of(content []byte) Marks {
 	if len(content) > maxText {
-		return OfDigest(digest.Bytes(content))
+		return ofDigest(digest.Bytes(content))
 	}
 	text := bytes.TrimSpace(content)
 	if len(text) < minText {

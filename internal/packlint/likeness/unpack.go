@@ -51,7 +51,7 @@ func Walk(f Content, size int64, sum string, each func(member string, content []
 		}
 		return err
 	}
-	each("", nil, OfDigest(sum))
+	each("", nil, ofDigest(sum))
 	u := &unpacker{left: maxUnpacked, each: each}
 	switch kind {
 	case plain:
@@ -175,7 +175,7 @@ func (u *unpacker) plain(name string, r io.Reader) {
 	sum := sha256.New()
 	_, _ = sum.Write(data)
 	if _, err := io.Copy(sum, r); err == nil {
-		u.each(name, nil, OfDigest(digest.Format(sum.Sum(nil))))
+		u.each(name, nil, ofDigest(digest.Format(sum.Sum(nil))))
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 
 // PublicDigest accumulates the digest of a pack's public lane: exactly what an
 // agent may see of the rows, so that the plain digest can be published. Use
-// [NewPublicDigest] to make one.
+// [newPublicDigest] to make one.
 type PublicDigest struct{ sum hash.Hash }
 
-// NewPublicDigest returns the digest of no rows.
-func NewPublicDigest() *PublicDigest {
+// newPublicDigest returns the digest of no rows.
+func newPublicDigest() *PublicDigest {
 	return &PublicDigest{sha256.New()}
 }
 

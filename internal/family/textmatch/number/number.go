@@ -16,8 +16,8 @@ import (
 // Bounds on a number that is compared. They are checked before it is
 // converted, so a short text cannot ask for a huge one.
 const (
-	MaxDigits   = 400 // digits before the exponent
-	MaxExponent = 400 // absolute value of the exponent
+	maxDigits   = 400 // digits before the exponent
+	maxExponent = 400 // absolute value of the exponent
 )
 
 // A Number is an exact decimal with the signs that were written next to it.
@@ -42,7 +42,7 @@ const (
 // Parse reads a text that is a number as a whole: an optional sign, thousands
 // groups, a fraction, an exponent, a currency sign on either side or a percent
 // sign. Quotes around it and . , ; : after it are ignored. It reports false for
-// anything else, and for what exceeds [MaxDigits] or [MaxExponent].
+// anything else, and for what exceeds [maxDigits] or [maxExponent].
 func Parse(s string) (Number, bool) {
 	s = strings.TrimRight(strings.TrimLeft(textmatch.Collapse(textmatch.NFC(s)), "\"'`"), textmatch.Edges)
 	start := strings.IndexFunc(s, textmatch.IsDigit)
@@ -175,12 +175,12 @@ func IsDash(r rune) bool {
 // number converts the literal; false means that it exceeds the bounds.
 func (t literal) number() (Number, bool) {
 	digits := strings.ReplaceAll(t.mantissa, ",", "")
-	if len(strings.Replace(digits, ".", "", 1)) > MaxDigits {
+	if len(strings.Replace(digits, ".", "", 1)) > maxDigits {
 		return Number{}, false
 	}
 	if t.exponent != "" {
 		e, err := strconv.Atoi(t.exponent)
-		if err != nil || e > MaxExponent || e < -MaxExponent {
+		if err != nil || e > maxExponent || e < -maxExponent {
 			return Number{}, false
 		}
 		digits += "e" + t.exponent

@@ -49,7 +49,7 @@ func findMark(q *number.Question, s string, o Options) (Passage, bool) {
 		}
 		p := Passage{Rank: Answer, Led: rest, Text: text, Before: before}
 		if _, _, inner := textmatch.FindWord(text, "final answer"); inner != "" || word == "final answer" {
-			p.Rank = FinalAnswer
+			p.Rank = finalAnswer
 		}
 		return p, true
 	}

@@ -17,7 +17,7 @@ type Rank uint8
 const (
 	Unmarked    Rank = iota
 	Answer           // "answer"
-	FinalAnswer      // "final answer"
+	finalAnswer      // "final answer"
 	Hashes           // ####
 	Boxed            // \boxed{…}
 )

@@ -15,13 +15,13 @@ import (
 // provider sends one after the other.
 const maxParts = 64
 
-// redactor removes secrets from the texts that a stream of server-sent events
+// Redactor removes secrets from the texts that a stream of server-sent events
 // brings in pieces: what an event begins, the next one may continue. It passes
 // events on whole, and unchanged unless their text ends as a secret begins: what
 // may be one waits for the next event of the same text. It does not look at the
 // bytes of an event itself, which are redacted before. It is not safe for
 // concurrent use.
-type redactor struct {
+type Redactor struct {
 	secrets *redact.Registry
 	out     func(events []byte) error
 	pool    *Pool
@@ -50,13 +50,13 @@ type piece struct {
 
 // NewRedactor returns a redactor that passes events on to a function, which keeps
 // nothing of them. It must be closed, or released.
-func NewRedactor(secrets *redact.Registry, pool *Pool, out func(events []byte) error) *redactor {
-	return &redactor{secrets: secrets, pool: pool, out: out, walker: walker{dec: jsontext.NewDecoder(bytes.NewReader(nil))}}
+func NewRedactor(secrets *redact.Registry, pool *Pool, out func(events []byte) error) *Redactor {
+	return &Redactor{secrets: secrets, pool: pool, out: out, walker: walker{dec: jsontext.NewDecoder(bytes.NewReader(nil))}}
 }
 
 // Write reads a piece of the stream, of any size. What is ready then is passed on
 // at once.
-func (r *redactor) Write(p []byte) (int, error) {
+func (r *Redactor) Write(p []byte) (int, error) {
 	n := len(p)
 	for usual := true; len(p) > 0; {
 		end, read := 0, r.event
@@ -98,7 +98,7 @@ func eventEnd(p []byte) int {
 }
 
 // add reads a line or a part of one.
-func (r *redactor) add(p []byte) error {
+func (r *Redactor) add(p []byte) error {
 	r.raw = append(r.raw, p...)
 	if p[len(p)-1] != '\n' {
 		return nil
@@ -113,7 +113,7 @@ func (r *redactor) add(p []byte) error {
 }
 
 // pass passes on what is ready.
-func (r *redactor) pass() error {
+func (r *Redactor) pass() error {
 	if len(r.ready) == 0 {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (r *redactor) pass() error {
 }
 
 // Close passes on what is left, and gives the memory back.
-func (r *redactor) Close() error {
+func (r *Redactor) Close() error {
 	err := r.flush()
 	r.ready = append(r.ready, r.raw...)
 	err = errors.Join(err, r.pass())
@@ -134,13 +134,13 @@ func (r *redactor) Close() error {
 }
 
 // Release gives the memory back.
-func (r *redactor) Release() {
+func (r *Redactor) Release() {
 	r.raw, r.ready, r.parts = nil, nil, nil
 	r.pool.Resize(&r.held, 0)
 }
 
 // event makes an event ready.
-func (r *redactor) event(raw []byte) error {
+func (r *Redactor) event(raw []byte) error {
 	data := dataOf(raw)
 	if data == nil {
 		r.ready = append(r.ready, raw...)
@@ -175,7 +175,7 @@ func (r *redactor) event(raw []byte) error {
 }
 
 // part returns the state of the text that the walker found.
-func (r *redactor) part() (*part, error) {
+func (r *Redactor) part() (*part, error) {
 	for _, p := range r.parts {
 		if p.key == string(r.walker.key) {
 			return p, nil
@@ -193,7 +193,7 @@ func (r *redactor) part() (*part, error) {
 }
 
 // flush ends all texts, and makes ready what waits.
-func (r *redactor) flush() error {
+func (r *Redactor) flush() error {
 	for _, p := range r.parts {
 		if err := p.clean.Close(); err != nil {
 			return err
