@@ -98,6 +98,18 @@ func (f *File) remove() error {
 	return nil
 }
 
+// LinkOpen gives an open file another name, below root, on the same file system. The
+// error is [fs.ErrExist] if the name is taken.
+func LinkOpen(f *os.File, root *os.Root, name string) error {
+	dir, err := root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	open := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // its name could be another file's by now
+	err = unix.Linkat(unix.AT_FDCWD, open, int(dir.Fd()), path.Base(name), unix.AT_SYMLINK_FOLLOW)
+	return errors.Join(os.NewSyscallError("linkat", err), dir.Close())
+}
+
 // WriteFile creates or replaces a file that has a single writer.
 func WriteFile(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	f, err := write(root, name, data, mode)
@@ -150,6 +162,10 @@ func TryLockSoon(f *os.File) error {
 		}
 	}
 }
+
+// TryShare locks an open file or directory against those that want it for themselves
+// alone; others can share it. The error is [ErrLocked] if one of them has it.
+func TryShare(f *os.File) error { return flock(f, unix.LOCK_SH|unix.LOCK_NB) }
 
 // Lock is [TryLock], except that it waits for another holder.
 func Lock(f *os.File) error { return flock(f, unix.LOCK_EX) }

@@ -7,7 +7,6 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
-	"securebench/internal/verdict"
 	"securebench/internal/workload"
 )
 
@@ -18,7 +17,7 @@ func (r *Run) review(former *record.Former) (*record.Review, error) {
 		return r.reviewOnce(former, nil)
 	}
 	return r.reviewOnce(former, func(e record.Entry) string {
-		if e.FailureReason == verdict.AgentFailed || e.Answers().Unanswered > 0 {
+		if e.AgentFailed() {
 			return record.AgentsFailed
 		}
 		return ""
@@ -39,7 +38,7 @@ func (r *Run) reviewOnce(former *record.Former, besides func(record.Entry) strin
 	if besides == nil {
 		besides = func(record.Entry) string { return "" }
 	}
-	review, err := former.Review(r.stored, func(e record.Entry) string { return cmp.Or(j.reason(e), besides(e)) })
+	review, err := former.Review(former.Stored, func(e record.Entry) string { return cmp.Or(j.reason(e), besides(e)) })
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", record.ErrIntegrity, err)
 	}
@@ -60,17 +59,12 @@ type inputs struct {
 func (j *inputs) reason(e record.Entry) string {
 	row, planned := j.byID[e.TaskID]
 	switch {
-	case !planned || e.Attempt < 1 || e.Attempt > j.run.Config.Attempts || e.RunID != j.run.Config.RunID:
+	case !planned || e.Attempt < 1 || e.Attempt > j.run.Config.Attempts || e.RunID != j.run.Config.RunID || !j.run.mine(row, e.Attempt):
 		return record.NotPlanned
 	case e.Index != row.Index, !j.bound(e, row):
 		return record.InputsChanged
 	}
 	return ""
-}
-
-// stored checks a candidate in the store.
-func (r *Run) stored(sum string) error {
-	return r.store.Check(sum)
 }
 
 // bound reports whether a record is bound to the run's current row, images,
@@ -102,7 +96,7 @@ func (r *Run) reportDropped(review *record.Review) {
 		if d.TaskID != "" {
 			what = "the record of " + redact.Quote(d.TaskID)
 		}
-		r.warn(fmt.Sprintf("line %d is not kept: %s: %s", d.Line, what, dropReason(d.Reason)))
+		r.warn(fmt.Sprintf("line %d is not kept: %s: %s", d.Line, what, DropReason(d.Reason)))
 	}
 	if n := len(review.Dropped) - maxReported; n > 0 {
 		r.warn(fmt.Sprintf("more lines that are not kept: %d", n))
@@ -112,8 +106,8 @@ func (r *Run) reportDropped(review *record.Review) {
 	}
 }
 
-// dropReason explains a reason.
-func dropReason(reason string) string {
+// DropReason explains why a record is not kept.
+func DropReason(reason string) string {
 	switch reason {
 	case record.Torn:
 		return "its write was cut short"

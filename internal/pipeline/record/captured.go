@@ -202,7 +202,7 @@ func (e Entry) Standing(fsys fs.FS, salt digest.Salt, stored func(sum string) er
 func (r *reviewer) captured() {
 	found := map[AttemptKey]Entry{}
 	err := EachCaptured(r.judge.FS, *r.judge.Salt, func(e Entry) {
-		if !r.recorded[e.Key()] {
+		if !r.recorded[e.Key()] || r.Unverified[e.Key()] != nil {
 			found[e.Key()] = e // a later one replaces it
 		}
 	})

@@ -25,6 +25,7 @@ const (
 	CandidatesName = "candidates"
 	RestrictedName = "restricted"
 	HistoryName    = "history"
+	ShardsName     = "shards"
 	TraceName      = "agent-trace.log"
 	LockName       = "run.lock"
 	SaltName       = RestrictedName + "/salt"
@@ -76,6 +77,10 @@ type Dir struct {
 // Open creates and locks the output directory at dir. The error is
 // [ErrHeld] if another process uses it.
 func Open(dir string) (*Dir, error) {
+	return open(dir, durable.TryLockSoon)
+}
+
+func open(dir string, try func(*os.File) error) (*Dir, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("resolving the output directory: %w", err)
@@ -87,7 +92,7 @@ func Open(dir string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the output directory: %w", err)
 	}
-	lock, err := lockDir(root)
+	lock, err := lockDir(root, try)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -99,7 +104,7 @@ func Open(dir string) (*Dir, error) {
 func (d *Dir) Begin(force bool) error {
 	// The manifest is moved first: an interruption then leaves a run without a
 	// manifest, which cannot be mistaken for an empty directory.
-	old, err := d.present(ManifestName, StatementName, LinesName, CandidatesName, RestrictedName, TraceName)
+	old, err := d.present(ManifestName, StatementName, LinesName, CandidatesName, RestrictedName, ShardsName, TraceName)
 	if err != nil {
 		return err
 	}
@@ -118,12 +123,19 @@ func (d *Dir) Begin(force bool) error {
 			return err
 		}
 	}
+	salt, err := digest.NewSalt()
+	if err != nil {
+		return err
+	}
+	return d.start(salt)
+}
+
+// start makes what a run begins with.
+func (d *Dir) start(salt digest.Salt) error {
 	if err := d.makeFolders(); err != nil {
 		return err
 	}
-	if d.salt, err = digest.NewSalt(); err != nil {
-		return err
-	}
+	d.salt = salt
 	if err := d.replaceFile(SaltName, d.salt[:], 0o600); err != nil {
 		return err
 	}
@@ -164,6 +176,13 @@ func (d *Dir) Tidy() error {
 		if err := d.root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing the unfinished %s: %w", tmp, err)
 		}
+	}
+	unfinished, err := fs.Glob(d.FS(), path.Join(ShardsName, durable.TempPrefix+"*"))
+	for _, name := range unfinished {
+		err = errors.Join(err, d.root.RemoveAll(name))
+	}
+	if err != nil {
+		return fmt.Errorf("removing unfinished copies of shards: %w", err)
 	}
 	var folders []string
 	for _, top := range []string{HistoryName, RestrictedName} {

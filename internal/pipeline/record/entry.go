@@ -27,8 +27,11 @@ type Entry struct {
 	Prev   string // the digest of the previous line
 	MAC    string
 	Digest string // of this line's bytes
-	// Number is that of the line in its file, from 1, where a reader sets it.
+	// Number is that of the line in its file, from 1, Offset where it begins there, and
+	// Size its length, where a reader sets them.
 	Number int
+	Offset int64
+	Size   int
 	raw    []byte
 	field  string // of the file
 }
@@ -109,6 +112,7 @@ const (
 // RawLine is one line of a file of records, without its newline.
 type RawLine struct {
 	Number int // from 1
+	Offset int64
 	Bytes  []byte
 	// Torn is set if the newline is missing: the write was interrupted.
 	Torn bool
@@ -122,6 +126,7 @@ var ErrLineTooLong = fmt.Errorf("a line is longer than %d bytes", MaxLine)
 func Lines(r io.Reader) iter.Seq2[RawLine, error] {
 	return func(yield func(RawLine, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10) // longer lines are put together from parts
+		at := int64(0)
 		for n := 1; ; n++ {
 			line, err := readLine(br)
 			torn := errors.Is(err, io.EOF)
@@ -132,9 +137,10 @@ func Lines(r io.Reader) iter.Seq2[RawLine, error] {
 			if torn && len(line) == 0 {
 				return
 			}
-			if !yield(RawLine{Number: n, Bytes: bytes.TrimSuffix(line, []byte("\n")), Torn: torn}, nil) || torn {
+			if !yield(RawLine{Number: n, Offset: at, Bytes: bytes.TrimSuffix(line, []byte("\n")), Torn: torn}, nil) || torn {
 				return
 			}
+			at += int64(len(line))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"io/fs"
+	"path"
 
 	"securebench/internal/durable"
 	"securebench/internal/redact"
@@ -28,11 +29,14 @@ func (d *Dir) Foreign() error {
 // foreign checks one top-level entry and its content.
 func (d *Dir) foreign(e fs.DirEntry) error {
 	switch name := e.Name(); name {
-	case CandidatesName, RestrictedName, HistoryName:
+	case CandidatesName, RestrictedName, HistoryName, ShardsName:
 		if !e.IsDir() {
 			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
 		}
 		return fs.WalkDir(d.FS(), name, func(below string, e fs.DirEntry, err error) error {
+			if _, ok := parseShard(e.Name()); err == nil && path.Dir(below) == ShardsName && !(ok && e.IsDir()) {
+				return fmt.Errorf("%s is %w", redact.Quote(below), ErrForeign)
+			}
 			folder := err == nil && e.IsDir() && (below == name || name != CandidatesName)
 			if err != nil || folder || e.Type().IsRegular() {
 				return err

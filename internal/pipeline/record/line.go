@@ -115,6 +115,12 @@ func (l *Line) AgentExit() int {
 	return int(l.ProducerMetadata.Int("exit_code"))
 }
 
+// AgentFailed reports whether the agent failed, or asked a model that did not answer: a
+// run that stopped because all did repeats the attempt.
+func (l *Line) AgentFailed() bool {
+	return l.FailureReason == verdict.AgentFailed || l.Answers().Unanswered > 0
+}
+
 // Inline returns what a record shows of a candidate's bytes: all of them if
 // they are short text, else an excerpt with their digest.
 func Inline(data []byte) string {

@@ -16,24 +16,26 @@ var ErrHeld = errors.New("another securebench process is using the output direct
 // ends, even if it is killed.
 type locks []*os.File
 
-// lockDir locks a directory and [LockName] in it, because that can be removed.
-func lockDir(root *os.Root) (locks, error) {
-	dir, err := lock(root.Open("."))
-	if err != nil {
+// lockDir locks a directory and [LockName] in it, because that can be removed, with a
+// function for both.
+func lockDir(root *os.Root, try func(*os.File) error) (locks, error) {
+	dir, err := root.Open(".")
+	if dir, err = lock(dir, err, try); err != nil {
 		return nil, err
 	}
-	file, err := lock(source.OpenIn(root, LockName, os.O_CREATE|os.O_RDWR, 0o644))
+	file, err := source.OpenIn(root, LockName, os.O_CREATE|os.O_RDWR, 0o644)
+	file, err = lock(file, err, try)
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return locks{dir, file}, nil
 }
 
-func lock(f *os.File, err error) (*os.File, error) {
+func lock(f *os.File, err error, try func(*os.File) error) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking the output directory: %w", err)
 	}
-	err = durable.TryLockSoon(f)
+	err = try(f)
 	switch {
 	case err == nil:
 		return f, nil

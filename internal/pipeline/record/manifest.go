@@ -44,6 +44,10 @@ type Manifest struct {
 	FormerRuns int `json:"former_runs"`
 	// ResumedFrom describes what each resume found and kept.
 	ResumedFrom []Resumption `json:"resumed_from"`
+	// Shards says how the run is divided, nil if it is not, and Shard, in the folder of
+	// a shard, which one it is.
+	Shards *Shards `json:"shards,omitzero"`
+	Shard  *Shard  `json:"shard,omitzero"`
 	// AgentsFailed says that its first agents, or all, failed: it is not signed.
 	AgentsFailed bool `json:"agents_failed,omitzero"`
 	// MAC authenticates the manifest to whoever holds the run's salt: HMAC-SHA-256,
@@ -141,7 +145,7 @@ func (m Manifest) check() error {
 	case s != nil && (!s.Rows.Valid(p.Tasks+p.LeftOut) || s.Rows.Len() != p.Tasks):
 		return fmt.Errorf("it plans %d tasks, and lists other rows", p.Tasks)
 	}
-	return nil
+	return m.checkShards()
 }
 
 // RunLimits are those of every sandbox of the run. Sizes are in bytes.

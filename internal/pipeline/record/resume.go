@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -23,12 +24,30 @@ type Former struct {
 	Manifest Manifest
 	Sealed   bool   // there is a statement
 	Records  string // the digest of candidates.jsonl
-	dir      *Dir
+	// Final keeps records that ended in an infrastructure error.
+	Final bool
+	dir   *Dir
 }
 
 // Former reads the existing part of a run; nil means that there is nothing to
 // resume. From then on the directory uses that run's salt.
 func (d *Dir) Former() (*Former, error) {
+	f, err := d.former(func(m Manifest) (digest.Salt, error) {
+		salt, err := ReadSalt(d.FS(), m.SaltDigest)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrIntegrity, err)
+		}
+		return salt, err
+	})
+	if f == nil || err != nil {
+		return nil, err
+	}
+	return f, d.makeFolders()
+}
+
+// former reads the existing part and writes nothing. salt returns the salt that a
+// manifest names.
+func (d *Dir) former(salt func(Manifest) (digest.Salt, error)) (*Former, error) {
 	m, _, err := ReadManifest(d.FS())
 	if err != nil {
 		if n, sizeErr := d.linesSize(); sizeErr != nil || n > 0 {
@@ -36,8 +55,8 @@ func (d *Dir) Former() (*Former, error) {
 		}
 		return nil, nil
 	}
-	if d.salt, err = ReadSalt(d.FS(), m.SaltDigest); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrIntegrity, err)
+	if d.salt, err = salt(m); err != nil {
+		return nil, err
 	}
 	if !m.Authentic(d.salt) {
 		return nil, fmt.Errorf("%w: %s was not written by this run: its MAC is wrong", ErrIntegrity, ManifestName)
@@ -67,7 +86,7 @@ func (d *Dir) ownFolders() error {
 			return fmt.Errorf("reading the output directory: %w", err)
 		}
 	}
-	return d.makeFolders()
+	return nil
 }
 
 // linesSize returns the size of the records, 0 if there are none.
@@ -170,7 +189,7 @@ func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reaso
 		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	defer file.Close()
-	r := reviewer{Review: p, recorded: map[AttemptKey]bool{}, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
+	r := reviewer{Review: p, final: f.Final, recorded: map[AttemptKey]bool{}, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
 			// No run wrote it. The lines after it are also run again.
@@ -194,12 +213,14 @@ func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reaso
 type reviewer struct {
 	*Review
 	judge    Judge
+	final    bool
 	inputs   func(Entry) string
 	recorded map[AttemptKey]bool // attempts whose line is kept
 }
 
 func (r *reviewer) add(raw RawLine) {
 	e, err := Decode(raw.Bytes)
+	e.Number, e.Offset, e.Size = raw.Number, raw.Offset, len(raw.Bytes)
 	found := map[string]Fault{}
 	for _, f := range r.judge.Next(raw, e, err) {
 		found[f.Reason] = f
@@ -226,7 +247,8 @@ func (r *reviewer) add(raw RawLine) {
 	if reason == "" {
 		r.recorded[e.Key()] = true
 	}
-	unverified := reason == Unfinished && e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" &&
+	unfinished := reason == Unfinished || reason == "" && e.Outcome == verdict.Infrastructure
+	unverified := unfinished && e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" &&
 		len(found) == 0 && r.inputs(e) == ""
 	if unverified {
 		r.Unverified[e.Key()] = e.Line
@@ -260,7 +282,7 @@ func (r *reviewer) reason(e Entry, found map[string]Fault) string {
 			return reason
 		}
 	}
-	if e.Outcome == verdict.Infrastructure {
+	if e.Outcome == verdict.Infrastructure && !r.final {
 		return Unfinished
 	}
 	if _, ok := found[LostOutput]; ok {
@@ -277,13 +299,8 @@ func (r *reviewer) reason(e Entry, found map[string]Fault) string {
 
 // name records the files that a line names.
 func (r *reviewer) name(e Entry) {
-	for _, f := range e.Restricted {
-		r.files[f.Path] = true
-	}
-	for _, sum := range e.Candidates() {
-		if name, err := CandidatePath(sum); err == nil {
-			r.files[name] = true
-		}
+	for _, name := range e.Files() {
+		r.files[name] = true
 	}
 }
 
@@ -292,16 +309,32 @@ func (p *Review) drop(line int, id, reason string) {
 	p.Rerun[reason]++
 }
 
+// Keeps reports whether the line with a number is kept.
+func (p *Review) Keeps(line int) bool { return p.keep[line-1] }
+
+// Files returns the names of the files that the line names, below the directory.
+func (l *Line) Files() (out []string) {
+	for _, f := range l.Restricted {
+		out = append(out, f.Path)
+	}
+	for _, sum := range l.Candidates() {
+		if name, err := CandidatePath(sum); err == nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // Candidates returns the digests of the line's candidates in the store.
-func (e Entry) Candidates() []string {
+func (l *Line) Candidates() []string {
 	var out []string
-	if e.Digests.Candidate != "" {
-		out = append(out, e.Digests.Candidate)
+	if l.Digests.Candidate != "" {
+		out = append(out, l.Digests.Candidate)
 	}
-	if e.Digests.Extracted != "" {
-		out = append(out, e.Digests.Extracted)
+	if l.Digests.Extracted != "" {
+		out = append(out, l.Digests.Extracted)
 	}
-	for _, r := range e.Retries {
+	for _, r := range l.Retries {
 		if r.Candidate != "" {
 			out = append(out, r.Candidate)
 		}
@@ -325,28 +358,50 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	if err := d.Tidy(); err != nil {
 		return err
 	}
-	// Records are about to refer to what a killed run had not flushed yet.
-	if err := durable.SyncAll(d.root); err != nil {
-		return fmt.Errorf("flushing the output directory: %w", err)
-	}
 	to, err := d.newHistory()
 	if err != nil {
 		return err
 	}
-	if err := d.setAside(p, to); err != nil {
+	if err := d.setAside(to); err != nil {
 		return err
 	}
-	if err := d.rewriteCaptured(p.Unverified); err != nil {
-		return err
-	}
-	lines, err := d.rewrite(p)
+	lines, err := d.rewrite(func(yield func(*Line) error) error {
+		return p.each(func(e Entry) error { return yield(e.Line) })
+	})
 	if err != nil {
 		return err
+	}
+	return d.replace(lines, p.files, p.Unverified, to, m)
+}
+
+// replace makes lines, which were written beside the records, the records, with the
+// files that they and the attempts that wait to be verified name. All other files go to
+// a folder of history/.
+func (d *Dir) replace(lines *durable.File, named map[string]bool, waiting map[AttemptKey]*Line, to string, m *Manifest) error {
+	discard := func(err error) error { return errors.Join(err, lines.Discard()) }
+	orphans, err := d.orphans(named)
+	if err == nil {
+		err = d.moveAll(orphans, to)
+	}
+	if err == nil {
+		err = d.rewriteCaptured(waiting)
+	}
+	if err != nil {
+		return discard(err)
+	}
+	// Records are about to refer to what was not flushed yet.
+	if err := durable.SyncAll(d.root); err != nil {
+		return discard(fmt.Errorf("flushing the output directory: %w", err))
+	}
+	if m.Shards != nil {
+		if m.Shards.Records, err = d.fileDigest(durable.TempName(LinesName)); err != nil {
+			return discard(fmt.Errorf("rewriting %s: %w", LinesName, err))
+		}
 	}
 	// If the process is killed here, the new manifest lies beside the old
 	// records, whose state is among those that it resumed from.
 	if err := d.WriteManifest(m); err != nil {
-		return errors.Join(err, lines.Discard())
+		return discard(err)
 	}
 	if err := lines.Commit(LinesName); err != nil {
 		return fmt.Errorf("replacing %s: %w", LinesName, err)
@@ -354,9 +409,8 @@ func (d *Dir) Continue(p *Review, m *Manifest) error {
 	return d.openLines()
 }
 
-// setAside copies the files that are about to be replaced to a folder of
-// history/, and moves files there that are no longer named.
-func (d *Dir) setAside(p *Review, to string) error {
+// setAside copies the files that are about to be replaced to a folder of history/.
+func (d *Dir) setAside(to string) error {
 	for _, name := range []string{LinesName, ManifestName, CapturedName} {
 		if err := d.keepCopy(name, path.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("keeping %s in %s: %w", name, to, err)
@@ -367,11 +421,7 @@ func (d *Dir) setAside(p *Review, to string) error {
 	if err != nil {
 		return err
 	}
-	orphans, err := d.orphans(p.files)
-	if err != nil {
-		return err
-	}
-	return d.moveAll(append(old, orphans...), to)
+	return d.moveAll(old, to)
 }
 
 // keepCopy copies a file that is about to be replaced.
@@ -413,23 +463,24 @@ func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 	return out, nil
 }
 
-// rewrite writes the kept lines to a new file beside the old one, chained
-// again.
-func (d *Dir) rewrite(p *Review) (*durable.File, error) {
+// rewrite writes lines to a new file beside the records, chained again.
+func (d *Dir) rewrite(each func(yield func(*Line) error) error) (*durable.File, error) {
 	out, err := durable.Create(d.root, durable.TempName(LinesName), 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("rewriting %s: %w", LinesName, err)
 	}
 	d.link = link{prev: Genesis}
-	err = p.each(func(e Entry) error {
-		b, err := e.marshal(d.link, d.salt, recordField)
+	buffered := bufio.NewWriterSize(out, 1<<20)
+	err = each(func(l *Line) error {
+		text, next, err := d.chain([]*Line{l})
 		if err != nil {
 			return err
 		}
-		d.link = link{d.link.seq + 1, digest.Bytes(b)}
-		_, err = out.Write(append(b, '\n'))
+		d.link = next
+		_, err = buffered.Write(text)
 		return err
 	})
+	err = errors.Join(err, buffered.Flush())
 	if err = errors.Join(err, out.Sync()); err != nil {
 		return nil, fmt.Errorf("rewriting %s: %w", LinesName, errors.Join(err, out.Discard()))
 	}
