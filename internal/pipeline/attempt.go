@@ -216,7 +216,7 @@ func (r *run) keepUnverified() {
 			r.cancel(err)
 			return
 		}
-		r.summary.count(FinalOf(line))
+		r.summary.Add(FinalOf(line))
 	}
 }
 

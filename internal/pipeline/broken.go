@@ -66,11 +66,28 @@ func (r *run) broken(line *record.Line) error {
 // noneWorked returns an error if the run has ended and the agents of all its
 // attempts failed. The caller holds the lock.
 func (r *run) noneWorked() error {
-	if r.KeepGoing || r.agents.worked || r.agents.failed == r.agents.pending {
+	if r.KeepGoing || r.Part {
 		return nil
 	}
-	return r.agents.stop(true)
+	return r.agents.noneWorked()
 }
+
+// noneWorked returns an error if the agents of all that were counted failed.
+func (a *agents) noneWorked() error {
+	if a.worked || a.failed == a.pending {
+		return nil
+	}
+	return a.stop(true)
+}
+
+// Agents counts the attempts of a run whose parts were joined by how their agents ended.
+type Agents struct{ agents }
+
+// Add counts a record.
+func (a *Agents) Add(line *record.Line) { a.seen(FinalOf(line), why(line)) }
+
+// NoneWorked returns a [BrokenAgentError] if the agents of all attempts failed.
+func (a *Agents) NoneWorked() error { return a.noneWorked() }
 
 // stop returns the error, once.
 func (a *agents) stop(all bool) error {

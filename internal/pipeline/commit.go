@@ -69,7 +69,7 @@ func (r *run) commit(batch []finished) {
 // recorded reports an attempt whose record is on disk.
 func (r *run) recorded(line *record.Line) {
 	r.mu.Lock()
-	r.summary.count(FinalOf(line))
+	r.summary.Add(FinalOf(line))
 	delete(r.unverified, line.Key())
 	r.mu.Unlock()
 	r.Progress.Event(progress.TaskDone{TaskID: line.TaskID, Attempt: line.Attempt, Status: line.Status, Score: line.Score(),

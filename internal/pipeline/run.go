@@ -107,7 +107,11 @@ type Config struct {
 	// ends the run.
 	Room     func() error
 	Attempts int
-	Retries  int // after infrastructure errors
+	// Mine, unless nil, reports whether an attempt is to be made: others are another
+	// shard's. Part says that this is a shard: that all its agents fail says nothing.
+	Mine    func(task string, attempt int) bool
+	Part    bool
+	Retries int // after infrastructure errors
 	// KeepGoing runs on if the first agents, or all, fail; otherwise that is a
 	// [BrokenAgentError].
 	KeepGoing bool
@@ -246,7 +250,7 @@ func (r *run) feed(ctx context.Context, jobs chan<- commit.Attempt) {
 		}
 		dir := r.TaskDir(t.ID())
 		for n := 1; n <= r.Attempts; n++ {
-			if r.kept[record.AttemptKey{Task: t.ID(), Attempt: n}] {
+			if r.kept[record.AttemptKey{Task: t.ID(), Attempt: n}] || r.Mine != nil && !r.Mine(t.ID(), n) {
 				continue
 			}
 			select {

@@ -62,12 +62,13 @@ func (s Summary) Status() string {
 func Summarise(runID string, planned int, finals []Final) Summary {
 	s := Summary{RunID: runID, Planned: planned}
 	for _, f := range finals {
-		s.count(f)
+		s.Add(f)
 	}
 	return s
 }
 
-func (s *Summary) count(f Final) {
+// Add counts a recorded attempt.
+func (s *Summary) Add(f Final) {
 	s.Total++
 	switch f.Status {
 	case verdict.StatusPassed:

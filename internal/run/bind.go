@@ -150,7 +150,10 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 	f := r.facts()
 	m.Started, m.Agent, m.Engine, m.Labels, m.Programs, m.Model = now(), f.Name, engine, labels, f.Programs, f.Model
 	m.Planned = record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut()}
-	m.Selection, m.Schedule = r.rows.Record(), r.scheduled()
+	m.Selection = r.rows.Record()
+	if r.Prepare == 0 {
+		m.Schedule = r.scheduled()
+	}
 	m.Digests.Config, m.Digests.Pack, m.Digests.Assets = b.Config, b.Pack, b.Assets
 	m.SaltDigest, m.FormerRuns, m.ResumedFrom = r.dir.SaltDigest(), former, []record.Resumption{}
 	return m, nil

@@ -52,9 +52,7 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 // shows that.
 func (r *Run) pipeline(ctx context.Context) pipeline.Config {
 	done := r.recorded()
-	left := func(row workload.Row) bool {
-		return done[row.ID] < r.Config.Attempts
-	}
+	left := func(row workload.Row) bool { return done[row.ID] < r.attempts(row) }
 	return pipeline.Config{
 		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.planned(),
 		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
@@ -62,6 +60,7 @@ func (r *Run) pipeline(ctx context.Context) pipeline.Config {
 		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Of,
 		Verify: scoring.Limits(r.Config.Limits), VerifyTimeout: r.Config.Limits.Verify,
 		Workers: r.plan.Workers, Plan: r.plan, Load: r.work.Load, Room: r.room, Attempts: r.Config.Attempts, Retries: r.Config.Retries,
+		Mine: r.share.mine(), Part: r.share != nil,
 		KeepGoing: r.KeepGoing || r.agent.Facts().BuiltIn,
 		Progress:  r.Progress, Probe: r.probe(),
 	}
@@ -119,10 +118,13 @@ func (r *Run) probe() func(context.Context) error {
 	return r.scorer.Answers
 }
 
-// seal signs the complete run.
+// seal signs the complete run. A shard signs nothing.
 func (r *Run) seal() error {
 	if err := errors.Join(r.output.Close(), r.agent.Close(), r.answers.Close(), r.dir.Settled()); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
+	}
+	if r.share != nil {
+		return r.endShard()
 	}
 	// A complete run is signed even if it is interrupted now.
 	err := evidence.Seal(context.Background(), r.dir, r.manifest, r.key)

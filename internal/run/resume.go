@@ -19,10 +19,12 @@ import (
 
 // openOutput begins a new run, or resumes the existing one.
 func (r *Run) openOutput(ctx context.Context) error {
-	switch r.Mode {
-	case Fresh:
+	switch {
+	case r.Shard != nil:
+		return r.openShard(ctx)
+	case r.Mode == Fresh:
 		return r.begin(ctx, false)
-	case Replace:
+	case r.Mode == Replace:
 		return r.begin(ctx, true)
 	}
 	former, err := r.dir.Former()
@@ -32,6 +34,9 @@ func (r *Run) openOutput(ctx context.Context) error {
 	if former == nil {
 		r.warn(fmt.Sprintf("nothing to resume in %s: starting a new run", redact.Quote(r.Config.OutputDir)))
 		return r.begin(ctx, true)
+	}
+	if err := r.undivided(former); err != nil {
+		return err
 	}
 	if r.store, err = candidate.OpenStore(r.dir.StorePath()); err != nil {
 		return err
@@ -93,6 +98,7 @@ func (r *Run) begin(ctx context.Context, force bool) error {
 	if r.manifest, err = r.newManifest(); err != nil {
 		return err
 	}
+	r.divide(nil)
 	if err := r.writeInputs(); err != nil {
 		return err
 	}
@@ -133,6 +139,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	m := &r.manifest
 	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
 	m.FormerRuns = max(m.FormerRuns, former.Manifest.FormerRuns)
+	r.divide(former.Manifest.Shards)
 	if former.Sealed && len(r.kept) == r.planned() && len(review.Rerun) == 0 {
 		r.warn(fmt.Sprintf("nothing to resume: the run is complete and signed (%d records)", r.planned()))
 		r.finished = true

@@ -67,6 +67,8 @@ type Options struct {
 	Strict     bool // refuse a pack that has warnings
 	Mode       Mode
 	Agent      setup.Opener
+	Prepare    int    // plan the run in so many shards, and run nothing; 0 is off
+	Shard      *int   // run this shard of a run that was prepared
 	KeepGoing  bool   // although the first agents all fail
 	ShowAgent  bool   // report the agent's output and keep it in agent-trace.log
 	Version    string // of this build
@@ -102,6 +104,8 @@ type Run struct {
 	binding  commit.Binding
 	config   []byte // as canonical JSON
 	manifest record.Manifest
+
+	share *share // of a shard; nil is the whole run
 
 	kept       []pipeline.Final // from an earlier part of the run
 	unverified map[record.AttemptKey]*record.Line
@@ -152,6 +156,9 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 
 // newRun makes a run that has loaded nothing.
 func newRun(o Options) *Run {
+	if o.Shard != nil || o.Prepare > 0 && o.Mode == Fresh && divided(o.Config.OutputDir) {
+		o.Mode = Resume
+	}
 	return &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}},
 		verifier: record.ThisBuild}
 }
@@ -186,8 +193,11 @@ func (r *Run) load(ctx context.Context) (err error) {
 	return r.agent.Loaded(ctx, r.work)
 }
 
-// lock locks the output directory and loads the signing key.
+// lock locks the output directory and loads the key of a run that is signed.
 func (r *Run) lock() (err error) {
+	if r.Shard != nil {
+		return r.lockShared()
+	}
 	r.dir, err = record.Open(r.Config.OutputDir)
 	if errors.Is(err, record.ErrHeld) {
 		return fault.As(fault.Refused, err)
@@ -197,6 +207,9 @@ func (r *Run) lock() (err error) {
 	}
 	if err != nil {
 		return fault.As(fault.Refused, classify(err))
+	}
+	if r.Prepare > 0 {
+		return nil
 	}
 	key, created, err := r.Keyring.Signing()
 	if err != nil {
@@ -224,8 +237,13 @@ func classify(err error) error {
 	return err
 }
 
-// planned returns the number of planned attempts.
-func (r *Run) planned() int { return len(r.work.Rows) * r.Config.Attempts }
+// planned returns the number of planned attempts, of a shard its own.
+func (r *Run) planned() int {
+	if r.share != nil {
+		return r.share.planned
+	}
+	return len(r.work.Rows) * r.Config.Attempts
+}
 
 // LeftOut returns the number of rows that were not chosen.
 func (r *Run) LeftOut() int { return r.work.LeftOut() }
