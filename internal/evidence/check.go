@@ -90,6 +90,7 @@ func (c *check) layout() {
 	}
 	c.top = map[string]bool{}
 	var temporary []string
+	unmerged := false
 	for _, e := range entries {
 		name := e.Name()
 		c.top[name] = true
@@ -106,6 +107,11 @@ func (c *check) layout() {
 			}
 		case record.LockName:
 			c.lock(e)
+		case record.ShardsName:
+			unmerged = e.IsDir()
+			if !unmerged {
+				c.problem(name, 0, "not a directory")
+			}
 		case durable.TempName(record.LinesName), durable.TempName(record.ManifestName), durable.TempName(record.StatementName):
 			temporary = append(temporary, name)
 		default:
@@ -118,6 +124,12 @@ func (c *check) layout() {
 		} else {
 			c.leftover++
 		}
+	}
+	switch {
+	case unmerged && c.top[record.StatementName]:
+		c.problem(record.ShardsName, 0, "not part of a run that is signed: its shards are merged")
+	case unmerged:
+		c.Notes = append(c.Notes, "shards that are not merged are not counted (see securebench merge)")
 	}
 	if c.top[record.RestrictedName] && closed(c.fsys, record.RestrictedName) {
 		// Whoever takes it away from us could as well have removed it.
@@ -184,6 +196,7 @@ func (c *check) manifest() {
 	if c.known = err == nil; c.known {
 		c.Manifest, c.rows = m, m.Rows()
 		c.labelled(socketsUnbounded, engineSays(m, socketsUnbounded), "it says of its engine")
+		c.labelled(record.OneTrustZone, m.Shards != nil && len(m.Shards.Parts) > 0, "it says of its shards")
 	} else {
 		c.problem(record.ManifestName, 0, "%v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"securebench/internal/config"
+	"securebench/internal/console"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
@@ -32,6 +33,7 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 	if n := m.FormerRuns; n > 0 {
 		out = append(out, fmt.Sprintf("former runs in the same directory: %d", n))
 	}
+	out = append(out, shardRemarks(m.Shards)...)
 	for _, r := range m.ResumedFrom {
 		line := fmt.Sprintf("resumed at %s; records kept: %d", redact.Escape(r.At), r.Kept)
 		for _, reason := range slices.Sorted(maps.Keys(r.Rerun)) {
@@ -40,6 +42,25 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 		out = append(out, line)
 	}
 	return out
+}
+
+// shardRemarks says what came of the shards of a run.
+func shardRemarks(s *record.Shards) []string {
+	if s == nil || len(s.Parts) == 0 {
+		return nil
+	}
+	superseded, dropped := 0, map[string]int{}
+	for _, p := range s.Parts {
+		superseded += p.Superseded
+		for reason, n := range p.Dropped {
+			dropped[reason] += n
+		}
+	}
+	line := fmt.Sprintf("merged from %s of a division into %d; records superseded: %d", console.Plural(len(s.Parts), "part"), s.Count, superseded)
+	for _, reason := range slices.Sorted(maps.Keys(dropped)) {
+		line += fmt.Sprintf(", %s %d", redact.Escape(reason), dropped[reason])
+	}
+	return []string{line}
 }
 
 // Engine names the engine of a run and says why it was taken, or is "" if the run

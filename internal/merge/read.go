@@ -1,0 +1,231 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/record"
+)
+
+// source is what records are taken from: the run, with what it has already, or a shard.
+type source struct {
+	record.ShardFolder // of a shard; of the run only its content
+	shard              record.Shard
+	former             *record.Former
+	review             *record.Review
+	part               record.Part
+}
+
+// entry is the place of a record. There is one for each, so it is small.
+type entry struct {
+	offset       int64
+	row, attempt int32
+	size, number int32
+	source       int32
+	unfinished   bool // it ended in an infrastructure error
+}
+
+// readAll reads the run and all shards that are not merged yet.
+func (m *merger) readAll(ctx context.Context) error {
+	m.former.Final = true
+	m.sources = []*source{{ShardFolder: record.ShardFolder{Dir: m.dir}, former: m.former}}
+	if err := m.review(0); err != nil {
+		return err
+	}
+	shards, err := m.dir.Shards()
+	if err != nil {
+		return err
+	}
+	m.done = shards
+	for i, s := range shards {
+		latest := i+1 == len(shards) || shards[i+1].Index != s.Index
+		if err := m.look(s, latest); err != nil {
+			return fmt.Errorf("%s: %w", s.Path(), err)
+		}
+	}
+	if err := m.agree(); err != nil {
+		return err
+	}
+	for i, s := range m.sources[1:] {
+		if ctx.Err() != nil {
+			return fault.Errorf(fault.Interrupted, "interrupted before anything was merged")
+		}
+		if err := m.review(i + 1); err != nil {
+			return fmt.Errorf("%s: %w", s.shard.Path(), err)
+		}
+	}
+	return nil
+}
+
+// merged reports whether the records already have those of a shard, and a merge was
+// killed before it moved the folder.
+func (m *merger) merged(s record.Shard) bool {
+	return m.former.Records == m.manifest.Shards.Records &&
+		slices.ContainsFunc(m.manifest.Shards.Parts, func(p record.Part) bool { return p.Shard() == s })
+}
+
+// look opens a shard, and refuses one that is not of this run or at work.
+func (m *merger) look(s record.Shard, latest bool) error {
+	if m.merged(s) {
+		return nil
+	}
+	folder, err := m.dir.OpenShard(s)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if err := folder.Foreign(); err != nil {
+		return err
+	}
+	if held, err := folder.Held(); err != nil || held && latest {
+		return errors.Join(err, fault.Errorf(fault.Refused, "it is still running: wait for its end, or end it"))
+	}
+	f, err := folder.Former()
+	if f == nil || err != nil { // without a manifest, its runner was killed before it began
+		return err
+	}
+	was, err := m.manifest.Plan()
+	is, other := f.Manifest.Plan()
+	if err := errors.Join(err, other); err != nil {
+		return err
+	}
+	if at := f.Manifest.Shard; at == nil || at.Index != s.Index || at.Restart != s.Restart || was != is {
+		return fault.Errorf(fault.Refused, "its %s differs from that of the run in inputs, plan or number: move it away", record.ManifestName)
+	}
+	m.sources = append(m.sources, &source{shard: s, former: f, part: record.Part{Index: s.Index, Restart: s.Restart, Lines: f.Records,
+		Dropped: map[string]int{}, Engine: f.Manifest.Engine, Started: f.Manifest.Started, Ended: f.Manifest.Shard.Ended}})
+	return nil
+}
+
+// review checks the records of a source, and notes those that are good.
+func (m *merger) review(i int) (err error) {
+	s := m.sources[i]
+	if err := m.enter(s); err != nil {
+		return err
+	}
+	defer m.leave(s)
+	if i > 0 {
+		if err := s.Fence(); err != nil {
+			return err
+		}
+		if s.former, err = s.ShardFolder.Former(); err != nil { // in the folder that is open now
+			return err
+		}
+		s.former.Final, s.part.Lines = true, s.former.Records
+	}
+	var found []entry
+	s.review, err = s.former.Review(s.former.Stored, func(e record.Entry) string {
+		reason := m.misplaced(s, e)
+		if n := len(found); reason == "" && e.Number > 0 && (n == 0 || found[n-1].number != int32(e.Number)) {
+			found = append(found, entry{e.Offset, int32(e.Index), int32(e.Attempt), int32(e.Size), int32(e.Number), int32(i), e.Outcome == unfinished})
+		}
+		return reason
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", record.ErrIntegrity, err)
+	}
+	s.part.Dropped = s.review.Rerun
+	for _, e := range found {
+		if s.review.Keeps(int(e.number)) {
+			m.chosen = append(m.chosen, e)
+		}
+	}
+	return nil
+}
+
+// enter opens the folder of a shard, and leave closes it: there may be thousands.
+func (m *merger) enter(s *source) (err error) {
+	if s.Dir == nil {
+		s.ShardFolder, err = m.dir.OpenShard(s.shard)
+	}
+	return err
+}
+
+func (m *merger) leave(s *source) {
+	if s.Dir != nil && s.Dir != m.dir {
+		_ = s.Close() // it was only read
+		s.ShardFolder = record.ShardFolder{}
+	}
+}
+
+// misplaced returns why a record cannot be one of the run, or "".
+func (m *merger) misplaced(s *source, e record.Entry) string {
+	is := m.manifest
+	at, divided := m.division.Of(e.Index, e.Attempt)
+	own := s.Dir == m.dir
+	switch {
+	case !is.Rows().Has(e.Index) || e.Attempt < 1 || e.Attempt > is.Planned.Attempts,
+		e.RunID != is.RunID || e.Agent != is.Agent || e.BenchmarkID != is.Pack.ID,
+		!own && (!divided || at != s.shard.Index):
+		return record.NotPlanned
+	case slices.ContainsFunc(e.Restricted, func(f record.RawFile) bool { return path.Dir(f.Path) == record.RestrictedName }):
+		return record.Damaged // it names what only the run itself has
+	case !bound(is, e.Digests):
+		return record.InputsChanged
+	case s.former.Manifest.AgentsFailed && e.AgentFailed():
+		return record.AgentsFailed
+	}
+	return ""
+}
+
+// bound reports whether a record is bound to inputs of the run.
+func bound(m record.Manifest, d record.Digests) bool {
+	of := func(r record.RunDigests) bool {
+		return d.Pack == r.Pack && d.Assets == r.Assets && d.Config == r.Config && d.Verifier == r.Verifier
+	}
+	image := d.Image == "" || slices.Contains(slices.Collect(maps.Values(m.Images)), d.Image)
+	return image && (of(m.Digests) || slices.ContainsFunc(m.ResumedFrom, func(r record.Resumption) bool { return of(r.Digests) }))
+}
+
+// agree refuses shards whose engines differ in more than the kernel, and makes their
+// common description that of the run.
+func (m *merger) agree() error {
+	parts := slices.DeleteFunc(slices.Clone(m.manifest.Shards.Parts), func(p record.Part) bool { return slices.Contains(m.done, p.Shard()) && !m.merged(p.Shard()) })
+	for _, s := range m.sources[1:] {
+		if s.former.Records != none {
+			parts = append(parts, s.part)
+		}
+	}
+	var kernels []string
+	for _, p := range parts {
+		if was, is := engine(parts[0]), engine(p); was != is {
+			return fault.Errorf(fault.Refused, "the engines of shards differ: %s ran with %s, and %s with %s: move one of them away and run it again on a machine like the others",
+				parts[0].Shard(), was, p.Shard(), is)
+		}
+		if k := field(p, "kernel"); k != "" {
+			kernels = append(kernels, k)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	m.manifest.Engine = parts[0].Engine
+	if known, ok := m.manifest.Engine.(map[string]any); ok {
+		all := maps.Clone(known)
+		slices.Sort(kernels)
+		all["kernel"] = strings.Join(slices.Compact(kernels), ", ")
+		m.manifest.Engine = all
+	}
+	return nil
+}
+
+// engine says what of the engine of a shard has to be that of the others.
+func engine(p record.Part) string {
+	if p.Engine == nil {
+		return "no engine"
+	}
+	return fmt.Sprintf("%s %s, runtime %s, cgroups %s, seccomp %s %s", field(p, "name"), field(p, "version"), field(p, "runtime"),
+		field(p, "cgroup_version"), field(p, "seccomp"), field(p, "seccomp_tracing"))
+}
+
+func field(p record.Part, name string) string {
+	values, _ := p.Engine.(map[string]any)
+	text, _ := values[name].(string)
+	return text
+}

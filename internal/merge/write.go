@@ -1,0 +1,261 @@
+package merge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"syscall"
+	"time"
+
+	"securebench/internal/digest"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	files "securebench/internal/source"
+	"securebench/internal/verdict"
+)
+
+const unfinished = verdict.Infrastructure
+
+// none is the digest of no records.
+var none = digest.Bytes(nil) //nolint:gochecknoglobals // a constant
+
+// rank orders the records of one attempt by what was fixed before the attempt ran: what
+// the run has wins, then the highest restart. An infrastructure error that the run has
+// was for a shard to repeat.
+func (m *merger) rank(e entry) int {
+	switch {
+	case e.source > 0:
+		return m.sources[e.source].shard.Restart
+	case e.unfinished:
+		return 0
+	}
+	return math.MaxInt
+}
+
+// choose takes one record for each attempt, and finds out what is missing.
+func (m *merger) choose() error {
+	slices.SortFunc(m.chosen, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.attempt, b.attempt), cmp.Compare(m.rank(b), m.rank(a)))
+	})
+	kept := m.chosen[:0]
+	for _, e := range m.chosen {
+		part := &m.sources[e.source].part
+		if n := len(kept); n > 0 && kept[n-1].row == e.row && kept[n-1].attempt == e.attempt {
+			part.Superseded++
+			continue
+		}
+		part.Kept++
+		kept = append(kept, e)
+	}
+	m.chosen = kept
+	at, missing := 0, map[int]bool{}
+	for row := range m.manifest.Rows().All() {
+		for n := 1; n <= m.manifest.Planned.Attempts; n++ {
+			if at < len(kept) && int(kept[at].row) == row && int(kept[at].attempt) == n {
+				at++
+				continue
+			}
+			shard, ok := m.division.Of(row, n)
+			if missing[shard] = missing[shard] || ok; !ok {
+				m.Unassigned++
+			}
+		}
+	}
+	for shard, is := range missing {
+		if is {
+			m.Missing = append(m.Missing, shard)
+		}
+	}
+	slices.Sort(m.Missing)
+	return nil
+}
+
+// has finds the record that was taken for an attempt.
+func (m *merger) has(l *record.Line) (entry, bool) {
+	i, ok := slices.BinarySearchFunc(m.chosen, l, func(e entry, l *record.Line) int {
+		return cmp.Or(cmp.Compare(int(e.row), l.Index), cmp.Compare(int(e.attempt), l.Attempt))
+	})
+	if !ok {
+		return entry{}, false
+	}
+	return m.chosen[i], true
+}
+
+// write makes the chosen records those of the run.
+func (m *merger) write(ctx context.Context) (err error) {
+	if m.aside, err = m.dir.NewHistory(); err != nil {
+		return err
+	}
+	g := record.Merge{Aside: m.aside, Waiting: map[record.AttemptKey]*record.Line{},
+		Named: map[string]bool{record.SaltName: true, record.PackName: true, record.ConfigName: true, record.AnswersName: true, record.SpentName: true}}
+	if err := m.await(&g); err != nil {
+		return err
+	}
+	if len(m.Missing) > 0 {
+		if err := m.inherit(); err != nil {
+			return err
+		}
+	}
+	agents := pipeline.Agents{}
+	g.Each = func(yield func(*record.Line) error) error {
+		for _, c := range m.chosen {
+			if ctx.Err() != nil {
+				return fault.Errorf(fault.Interrupted, "interrupted: merge again")
+			}
+			l, err := m.line(c)
+			if err == nil {
+				err = m.adopt(m.sources[c.source], l, &g)
+			}
+			if err == nil {
+				err = yield(l)
+			}
+			if err != nil {
+				return err
+			}
+			m.Summary.Add(pipeline.FinalOf(l))
+			agents.Add(l)
+		}
+		if m.Complete() {
+			m.Broken = agents.NoneWorked()
+		}
+		m.manifest.AgentsFailed = m.Broken != nil
+		return nil
+	}
+	m.describe()
+	return m.dir.Merge(g, &m.manifest)
+}
+
+// line reads a record again.
+func (m *merger) line(c entry) (*record.Line, error) {
+	s := m.sources[c.source]
+	if err := m.enter(s); err != nil {
+		return nil, err
+	}
+	defer m.leave(s)
+	in, err := s.Open(record.LinesName)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	raw := make([]byte, c.size)
+	if _, err := in.ReadAt(raw, c.offset); err != nil {
+		return nil, fmt.Errorf("reading a record again: %w", err)
+	}
+	e, err := record.Decode(raw)
+	if err != nil || !e.Authentic(m.dir.Salt()) || e.Index != int(c.row) || e.Attempt != int(c.attempt) {
+		return nil, fmt.Errorf("%w: the records changed while they were merged: %w", record.ErrIntegrity, err)
+	}
+	return e.Line, nil
+}
+
+// adopt takes over the files of a record.
+func (m *merger) adopt(s *source, l *record.Line, g *record.Merge) error {
+	if err := m.enter(s); err != nil {
+		return err
+	}
+	defer m.leave(s)
+	for _, name := range l.Files() {
+		g.Named[name] = true
+		if s.Dir == m.dir {
+			continue
+		}
+		if err := m.dir.Adopt(s.ShardFolder, name, m.aside); err != nil {
+			return fmt.Errorf("taking over the record of %s: %w", redact.Quote(l.TaskID), err)
+		}
+	}
+	return nil
+}
+
+// await finds the candidates that wait to be verified: of attempts without a record, and
+// of those whose record says that the verification failed.
+func (m *merger) await(g *record.Merge) error {
+	for i, s := range slices.Backward(m.sources) { // of one shard, the latest runner first
+		for key, l := range s.review.Unverified {
+			c, recorded := m.has(l)
+			if g.Waiting[key] != nil || recorded && int(c.source) != i {
+				continue
+			}
+			if err := m.adopt(s, l, g); err != nil {
+				return err
+			}
+			g.Waiting[key] = l
+			g.Named[record.CapturedName] = true
+		}
+		s.review = nil
+	}
+	return nil
+}
+
+// inherit takes over what each shard noted of answers and usage.
+func (m *merger) inherit() error {
+	shards := slices.Clone(m.sources[1:])
+	slices.Reverse(shards) // of each index, the latest runner first
+	for len(shards) > 0 {
+		n := slices.IndexFunc(shards, func(s *source) bool { return s.shard.Index != shards[0].shard.Index })
+		if n < 0 {
+			n = len(shards)
+		}
+		if err := m.inheritFrom(shards[:n]); err != nil {
+			return err
+		}
+		shards = shards[n:]
+	}
+	return nil
+}
+
+func (m *merger) inheritFrom(runners []*source) error {
+	var folders []record.ShardFolder
+	for _, s := range runners {
+		if err := m.enter(s); err != nil {
+			return err
+		}
+		defer m.leave(s)
+		folders = append(folders, s.ShardFolder)
+	}
+	return m.dir.Inherit(folders...)
+}
+
+// describe writes into the manifest what was merged.
+func (m *merger) describe() {
+	run, is := m.sources[0], &m.manifest
+	shards := *is.Shards
+	shards.Parts = slices.DeleteFunc(slices.Clone(shards.Parts), func(p record.Part) bool {
+		return slices.ContainsFunc(m.sources[1:], func(s *source) bool { return s.shard == p.Shard() })
+	})
+	for _, s := range m.sources[1:] {
+		m.Parts = append(m.Parts, s.part)
+	}
+	shards.Parts = append(shards.Parts, m.Parts...)
+	slices.SortFunc(shards.Parts, func(a, b record.Part) int { return a.Shard().InOrder(b.Shard()) })
+	is.Shards = &shards
+	is.LabelShards()
+	if m.former.Records != none && (len(m.sources) > 1 || len(run.part.Dropped) > 0) {
+		is.ResumedFrom = append(is.ResumedFrom, record.Resumption{At: time.Now().UTC().Format(time.RFC3339), Records: m.former.Records,
+			Kept: run.part.Kept, Rerun: run.part.Dropped, Digests: m.former.Manifest.Digests})
+	}
+}
+
+// classify assigns a fault kind to an error of the directory or of a shard.
+func classify(err error) error {
+	switch {
+	case fault.KindOf(err) != fault.Internal:
+		return err
+	case errors.Is(err, record.ErrOtherRun):
+		return fault.Errorf(fault.Refused, "%w: move it away", err)
+	case errors.Is(err, record.ErrForeign), errors.Is(err, files.ErrNotRegular), errors.Is(err, record.ErrTwoShards):
+		return fault.Errorf(fault.Refused, "%w (move it away)", err)
+	case errors.Is(err, record.ErrIntegrity):
+		return fault.As(fault.Integrity, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fault.Errorf(fault.Infrastructure, "%w; free some space and merge again", err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrNotExist):
+		return fault.As(fault.Refused, err)
+	}
+	return err
+}
