@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -34,13 +35,16 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 		return a.openError(ctx, err, o.Config.OutputDir)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	if f.prepare > 0 {
+		return a.prepared(r)
+	}
 	sum, err := r.Drive(ctx)
 	if fault.KindOf(err) == fault.Interrupted {
 		report.Event(progress.Interrupted{ResumeCommand: a.resumeCommand()})
 	}
 	_ = report.Close() // remove the display before the summary is printed
 	if err == nil || sum.Total > 0 {
-		a.summaryLine(r, sum)
+		a.summaryLine(sum, r.Records(), r.LeftOut())
 	}
 	if err != nil {
 		return a.driveError(err, r, sum)
@@ -59,9 +63,12 @@ func (a *app) openError(ctx context.Context, err error, dir string) error {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fault.Errorf(fault.Interrupted, "interrupted before the first task")
 	case errors.As(err, &changed):
-		errs := []error{errors.New("the run cannot be resumed because inputs changed")}
+		errs := []error{errors.New("the run cannot be "+map[bool]string{false: "resumed", true: "continued"}[a.given("--shard")]+" because inputs changed")}
 		for _, c := range changed.Changes {
 			errs = append(errs, errors.New("  "+c))
+		}
+		if a.given("--shard") {
+			return fault.As(kind, errors.Join(append(errs, fmt.Errorf("give what the run was prepared with, or prepare it again with --resume=%s", run.ResumeChanged))...))
 		}
 		errs = append(errs, fmt.Errorf("give --resume=%s to run again what that affects, or --force to start over", run.ResumeChanged))
 		return fault.As(kind, errors.Join(errs...))
@@ -135,42 +142,74 @@ func (a *app) outcome(ctx context.Context, f *runFlags, r *run.Run, sum pipeline
 		Read: func() (*earlier.Run, error) {
 			return earlier.Open(ctx, r.Config.OutputDir, evidence.Trust{Getenv: os.Getenv})
 		}})
+	if sum.PackFaults == 0 && met != nil {
+		return met
+	}
+	return unsettled(sum, r.Records(), a.resumeCommand())
+}
+
+// unsettled returns the error of a complete run with attempts that say nothing of the
+// agent.
+func unsettled(sum pipeline.Summary, records, again string) error {
 	switch {
 	case sum.PackFaults > 0:
-		return fault.Errorf(fault.Pack, "%s could not be made because of a fault in the pack: see failure_message in %s", console.Plural(sum.PackFaults, "attempt"), redact.Quote(r.Records()))
-	case met != nil:
-		return met
+		return fault.Errorf(fault.Pack, "%s could not be made because of a fault in the pack: see failure_message in %s", console.Plural(sum.PackFaults, "attempt"), redact.Quote(records))
 	case sum.Infrastructure > 0:
-		return fault.Errorf(fault.Infrastructure, "%s ended in infrastructure errors; to repeat: %s", console.Plural(sum.Infrastructure, "attempt"), a.resumeCommand())
+		return fault.Errorf(fault.Infrastructure, "%s ended in infrastructure errors; to repeat: %s", console.Plural(sum.Infrastructure, "attempt"), again)
 	}
 	return nil
 }
 
 // summaryLine prints the summary on standard output: one line with these
 // fields, whatever the run's id and directory contain.
-func (a *app) summaryLine(r *run.Run, sum pipeline.Summary) {
+func (a *app) summaryLine(sum pipeline.Summary, records string, leftOut int) {
 	left := ""
 	if n := sum.AgentErrors; n > 0 {
 		left = fmt.Sprintf(" agent_errors=%d", n)
 	}
-	if n := r.LeftOut(); n > 0 {
-		left += fmt.Sprintf(" left_out=%d", n)
+	if leftOut > 0 {
+		left += fmt.Sprintf(" left_out=%d", leftOut)
 	}
 	fmt.Fprintf(a.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s%s\n",
-		redact.Quote(sum.RunID), sum.Total, sum.Status(), sum.Verified, sum.Passed, redact.Quote(r.Records()), left)
+		redact.Quote(sum.RunID), sum.Total, sum.Status(), sum.Verified, sum.Passed, redact.Quote(records), left)
 }
 
-// resumeCommand returns the command that continues this run.
+// given reports whether a flag was given, in either spelling.
+func (a *app) given(flag string) bool {
+	return slices.ContainsFunc(a.args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
+}
+
+// resumeCommand returns the command that continues this run; a shard is continued by
+// the same.
 func (a *app) resumeCommand() string {
+	if a.given("--shard") {
+		return a.command("")
+	}
+	return a.command("--resume", "--force", "--resume")
+}
+
+// command returns the command as it was given, with another flag and without those named.
+func (a *app) command(with string, without ...string) string {
 	words := []string{a.called()}
 	for i, arg := range a.args {
-		if arg == "--force" || arg == "--resume" || strings.HasPrefix(arg, "--force=") || strings.HasPrefix(arg, "--resume=") {
+		if slices.ContainsFunc(without, func(flag string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") }) {
 			continue
 		}
 		words = append(words, console.ShellQuote(arg))
-		if i == 0 { // after "run", because flags are not recognised after --
-			words = append(words, "--resume")
+		if i == 0 && with != "" { // after "run", because flags are not recognised after --
+			words = append(words, with)
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// prepared says how to go on with a run that was prepared for shards.
+func (a *app) prepared(r *run.Run) error {
+	s := r.Shards()
+	if s == nil {
+		return nil // it is complete, which was said
+	}
+	a.say("prepared %s in %s: give each of 0 to %d as --shard instead of --prepare, on any machine that has the directory; then: %s merge %s",
+		console.Plural(s.Count, "shard"), redact.Quote(r.Config.OutputDir), s.Count-1, a.called(), console.ShellQuote(r.Config.OutputDir))
+	return nil
 }

@@ -32,6 +32,10 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	}
 	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent, KeepGoing: f.keepGoing,
 		Version: buildVersion(), Mode: run.Mode(f.resume)}
+	o.Prepare = f.prepare
+	if c.Flags().Changed("shard") {
+		o.Shard = &f.shard
+	}
 	if f.force {
 		o.Mode = run.Replace
 	}

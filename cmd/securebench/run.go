@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/internal/config"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/run"
 	"securebench/internal/threshold"
@@ -25,6 +26,7 @@ type runFlags struct {
 	force, quiet, strict, keepGoing   bool
 	showCommands, showAgent           bool
 	model, baseURL, api               string
+	prepare, shard                    int
 }
 
 const runHelp = `Run an agent on a benchmark pack and score its candidates.
@@ -48,6 +50,11 @@ If the agents of the first 5 attempts all end with an error and leave no candida
 the run stops, unsigned, with exit code 130. So does a shorter run if all its agents
 do. With --keep-going it continues; a resume of such a run repeats these attempts.
 
+--prepare N plans a run in N shards and runs nothing; the same command with --shard I
+in its place runs shard I of it, from 0 to N-1, on any machine that has the output
+directory. A shard writes to OUTPUT/shards and signs nothing, and goes on with what an
+earlier start of it left. When all have ended, "securebench merge OUTPUT" joins them.
+
 Records are written to OUTPUT/candidates.jsonl, one line per task and attempt.
 OUTPUT is run.output_dir of the tester YAML, or runs/FOLDER, where FOLDER is the
 name of the pack's folder. The summary is the last line on standard output;
@@ -70,6 +77,11 @@ const runExamples = `  # Check a pack with its reference solutions: every task m
 
   # What would run, with what, and about how long?
   securebench run --config tester.yaml --sample 50 --dry-run
+
+  # Run it in 8 parts, also on other machines, and join them.
+  securebench run packs/demo --agent oracle -o runs/demo --prepare 8
+  securebench run packs/demo --agent oracle -o runs/demo --shard 0
+  securebench merge runs/demo
 
   # Score answers that a model has already given.
   securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay`
@@ -108,6 +120,8 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.resume, "resume", "", "resume the run in the output directory; the `HOW` rerun-changed resumes it even if inputs changed")
 	fl.Lookup("resume").NoOptDefVal = string(run.Resume)
 	fl.BoolVar(&f.force, "force", false, "move an existing run in the output directory to history/")
+	fl.IntVar(&f.prepare, "prepare", 0, "plan a run in `N` shards, and run nothing")
+	fl.IntVar(&f.shard, "shard", 0, "run shard `I` of a run that was prepared, from 0")
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "continue, and sign, although the agents of the first 5 attempts, or of all, fail")
 	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8', 'truncated>1%', 'empty>1%', 'refused>1%' or regression:RUN (repeatable)")
@@ -137,6 +151,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case changed("retries") && f.retries < 0:
 		return usageError(errors.New("--retries must be 0 or more"))
 	}
+	if err := f.checkShards(changed); err != nil {
+		return usageError(err)
+	}
 	var err error
 	if f.conditions, err = threshold.Parse(f.failOn); err != nil {
 		return err
@@ -152,6 +169,29 @@ func (f *runFlags) check(c *cobra.Command) error {
 	}
 	if _, err := progress.ParseMode(f.progress); err != nil {
 		return usageError(fmt.Errorf("--progress: %w", err))
+	}
+	return nil
+}
+
+// checkShards rejects flags that do not go with a part of a run.
+func (f *runFlags) checkShards(changed func(string) bool) error {
+	which := "--prepare"
+	switch {
+	case changed("prepare") && changed("shard"):
+		return errors.New("give --prepare to plan shards or --shard to run one, not both")
+	case changed("prepare") && (f.prepare < 1 || f.prepare > record.MaxShards):
+		return fmt.Errorf("--prepare must be 1 to %d", record.MaxShards)
+	case changed("shard") && f.shard < 0:
+		return errors.New("--shard must be 0 or more")
+	case changed("shard") && (changed("resume") || f.force):
+		return errors.New("--shard goes on with what earlier starts of it left: leave out --resume and --force")
+	case changed("shard"):
+		which = "--shard"
+	case !changed("prepare"):
+		return nil
+	}
+	if len(f.failOn) > 0 || f.preview.dryRun {
+		return fmt.Errorf("--fail-on and --dry-run are about a whole run: leave them out with %s", which)
 	}
 	return nil
 }
