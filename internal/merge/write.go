@@ -218,7 +218,9 @@ func (m *merger) inheritFrom(runners []*source) error {
 		defer m.leave(s)
 		folders = append(folders, s.ShardFolder)
 	}
-	return m.dir.Inherit(folders...)
+	_, err := m.dir.Inherit(record.AnswersName, nil, folders...)
+	_, other := m.dir.Inherit(record.SpentName, nil, folders...)
+	return errors.Join(err, other)
 }
 
 // describe writes into the manifest what was merged.

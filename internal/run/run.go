@@ -156,7 +156,7 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 
 // newRun makes a run that has loaded nothing.
 func newRun(o Options) *Run {
-	if o.Shard != nil || o.Prepare > 0 && o.Mode == Fresh && divided(o.Config.OutputDir) {
+	if o.Shard != nil || o.Prepare > 0 && o.Mode == Fresh && divided(o.Config.OutputDir) != nil {
 		o.Mode = Resume
 	}
 	return &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}},
@@ -165,7 +165,7 @@ func newRun(o Options) *Run {
 
 // load opens the agent, and loads the pack with what that asks of rows.
 func (r *Run) load(ctx context.Context) (err error) {
-	r.agent, err = r.Agent(setup.Around{Outside: r.Outside, Config: r.Config, Families: r.Families, Resumes: r.resumes(),
+	r.agent, err = r.Agent(setup.Around{Outside: r.Outside, Config: r.Config, Families: r.Families, Resumes: r.resumes(), Shards: r.sharers(),
 		Secrets: &r.secrets, Warn: r.warn, Notice: r.Notice})
 	if err != nil {
 		return err

@@ -66,15 +66,26 @@ func (r *Run) takeShare(m record.Manifest) {
 	}
 }
 
-// divided reports whether a directory holds a run that was prepared for shards.
-func divided(dir string) bool {
+// divided returns how the run in a directory is divided; nil if there is none that is.
+func divided(dir string) *record.Shards {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer root.Close()
 	m, _, err := record.ReadManifest(source.FS(root))
-	return err == nil && m.Shards != nil
+	if err != nil {
+		return nil
+	}
+	return m.Shards
+}
+
+// sharers returns how many shards share what the run may use; 0 is no shard.
+func (r *Run) sharers() int {
+	if s := divided(r.Config.OutputDir); r.Shard != nil && s != nil {
+		return s.Count
+	}
+	return 0
 }
 
 // Shards says how the run is divided; nil if it is not, or complete.
@@ -268,9 +279,7 @@ func (r *Run) count(p *part, done map[record.AttemptKey]bool) (err error) {
 // adopt takes over what no part has a record of: candidates, answers and usage.
 func (r *Run) adopt(own *record.Dir, parts []part, done map[record.AttemptKey]bool) error {
 	r.unverified = map[record.AttemptKey]*record.Line{}
-	var folders []record.ShardFolder
 	for _, p := range parts {
-		folders = append(folders, p.ShardFolder)
 		for key, line := range p.review.Unverified {
 			if done[key] || r.unverified[key] != nil {
 				continue
@@ -283,7 +292,36 @@ func (r *Run) adopt(own *record.Dir, parts []part, done map[record.AttemptKey]bo
 			r.unverified[key] = line
 		}
 	}
-	return errors.Join(own.Inherit(folders...), own.Await(r.unverified))
+	return errors.Join(r.inherit(own, parts, done), own.Await(r.unverified))
+}
+
+// inherit takes over what was answered and used: all that another runner of the shard
+// noted, or else, of the run, what the shard's attempts have used and an equal share of
+// what its records say.
+func (r *Run) inherit(own *record.Dir, parts []part, done map[record.AttemptKey]bool) error {
+	var folders []record.ShardFolder
+	for _, p := range parts {
+		folders = append(folders, p.ShardFolder)
+	}
+	last := len(folders) - 1 // the run
+	if _, err := own.Inherit(record.AnswersName, nil, folders...); err != nil {
+		return err
+	}
+	if found, err := own.Inherit(record.SpentName, nil, folders[:last]...); found || err != nil {
+		return err
+	}
+	used := map[string]int64{}
+	for name, n := range parts[last].review.Used {
+		used[name] = n / int64(r.share.of.Count())
+	}
+	if err := own.Earlier(used); err != nil {
+		return err
+	}
+	mine := r.share.mine()
+	_, err := own.Inherit(record.SpentName, func(key record.AttemptKey) bool {
+		return !done[key] && key.Task != "" && mine(key.Task, key.Attempt)
+	}, folders[last])
+	return err
 }
 
 // endShard notes that every attempt of the shard has its record.

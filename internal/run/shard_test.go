@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -299,5 +300,36 @@ func TestShardsOfBrokenAgent(t *testing.T) {
 	b.run(Resume)
 	if len(b.verified(true)) != 6 {
 		t.Error("it is not the whole run")
+	}
+}
+
+// TestShardsShareTheBudget: each shard may use its share of the run's budget, also if it is
+// started again, and a resume of the merged run goes on from what all of them used.
+func TestShardsShareTheBudget(t *testing.T) {
+	a := newAgents(t, "codex", "model: gpt-1\nbudget: {total: {requests: 4}}\n")
+	a.opts.Config.MaxWorkers = 1
+	a.prepare(2)
+	start := func(i int) (sum pipeline.Summary) {
+		a.opts.Shard = &i
+		defer func() { a.opts.Shard = nil }()
+		sum, err := a.drive(Fresh)
+		if spent := (*pipeline.SpentError)(nil); !errors.As(err, &spent) {
+			t.Errorf("shard %d: %v", i, err)
+		}
+		return sum
+	}
+	for i, want := range []int{2, 2} {
+		if sum := start(i); sum.Total != want {
+			t.Errorf("shard %d: %+v", i, sum)
+		}
+	}
+	if sum := start(0); sum.Total != 2 || a.asked() != 4 {
+		t.Errorf("started again: %+v after %d requests", sum, a.asked())
+	}
+	if res := a.merge(); res.Complete() || res.Summary.Total != 4 {
+		t.Fatalf("%+v", res)
+	}
+	if sum, err := a.drive(Resume); err == nil || sum.Total != 4 || a.asked() != 4 {
+		t.Errorf("resumed: %+v, %v after %d requests", sum, err, a.asked())
 	}
 }

@@ -28,7 +28,6 @@ func labels() map[string]string {
 		"old_layout":          "task.json and the folder securebench lay in the agent's workspace",
 		"scored_timeout":      "the agent ran out of time, and what it left was still scored",
 		"sockets_unbounded":   "only the memory of the whole machine bounds the memory of sockets",
-		"one_trust_zone":      "shards ran on machines that had the pack, its hidden parts and the run's salt",
 		"disk_sampled":        "the size of a sandbox's root was sampled, and may have exceeded its limit for a moment",
 		"adapted":             "the row differs from what its data set has",
 		"network_enabled":     "the agents may reach domains: what they read there cannot be repeated",

@@ -28,10 +28,11 @@ type Provider struct {
 	total *allowance.Allowance // once something is asked for it
 }
 
-// Total is what all attempts of the run may use; nil is no bound.
+// Total is what all attempts of the run may use, of a shard an equal share; nil is no
+// bound.
 func (p *Provider) Total() *allowance.Allowance {
 	if p.total == nil {
-		p.total = allowance.New(allowance.Amount(p.Settings.Total))
+		p.total = allowance.New(allowance.Amount(p.Settings.Total).Share(p.Shards))
 	}
 	return p.total
 }

@@ -58,6 +58,7 @@ type Around struct {
 	Outside
 	Config   *config.Tester
 	Families family.Registry
+	Shards   int              // into which the run is divided, and what it may use; 0 is not
 	Resumes  bool             // the run goes on with an earlier part, if there is one
 	Secrets  *redact.Registry // of the run, which an agent adds its own to
 	// Warn reports what does not stop the run, and Notice what no progress mode

@@ -23,6 +23,16 @@ func Counted(usage map[string]int64) Amount {
 	return Amount{Requests: usage["requests"], Tokens: usage["input_tokens"] + usage["output_tokens"], Cost: float64(usage["cost_microusd"]) / 1e6}
 }
 
+// Share returns the part of a bound that one of n has; 0 are no parts. No part is less
+// than a request or a token.
+func (a Amount) Share(n int) Amount {
+	if n == 0 {
+		return a
+	}
+	part := func(all int64) int64 { return min(all, max(1, all/int64(n))) }
+	return Amount{part(a.Requests), part(a.Tokens), a.Cost / float64(n)}
+}
+
 func (a Amount) plus(b Amount) Amount {
 	return Amount{a.Requests + b.Requests, a.Tokens + b.Tokens, a.Cost + b.Cost}
 }

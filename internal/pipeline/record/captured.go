@@ -79,7 +79,8 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 }
 
 // Settled removes [AnswersName] and [SpentName], and [CapturedName] unless attempts
-// still wait to be verified: every attempt has its record.
+// still wait to be verified: every attempt has its record. A shard keeps [SpentName]: the
+// run may have attempts without a record.
 func (d *Dir) Settled() error {
 	d.flusher.Wait()
 	d.mu.Lock()
@@ -88,6 +89,9 @@ func (d *Dir) Settled() error {
 	done := []string{CapturedName, AnswersName, SpentName}
 	if len(d.waiting) > 0 {
 		done = done[1:]
+	}
+	if d.shard {
+		done = done[:len(done)-1]
 	}
 	for _, name := range done {
 		if rerr := d.root.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {

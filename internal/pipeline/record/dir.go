@@ -61,6 +61,7 @@ type Dir struct {
 	salt digest.Salt
 	// saltFile identifies the salt's file: if it is gone, so is restricted/.
 	saltFile fs.FileInfo
+	shard    bool // it is a shard's folder
 
 	mu       sync.Mutex
 	lines    *os.File

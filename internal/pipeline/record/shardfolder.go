@@ -45,6 +45,7 @@ func (d *Dir) NewShard(index int, merged []Part) (_ *Dir, s Shard, err error) {
 	if err != nil {
 		return nil, s, err
 	}
+	part.shard = true
 	if err := errors.Join(part.start(d.salt), d.sync(ShardsName), d.sync(".")); err != nil {
 		return nil, s, errors.Join(err, part.Close())
 	}
@@ -347,42 +348,42 @@ func (d *Dir) EndShards() error {
 	return nil
 }
 
-// Inherit adds to the directory what the latest runner of a shard that noted answers and
-// usage has noted, so that nothing is paid twice: each took over what the one before it
-// had.
-func (d *Dir) Inherit(latestFirst ...ShardFolder) error {
-	for _, name := range []string{AnswersName, SpentName} {
-		for _, from := range latestFirst {
-			in, err := from.Open(name)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err == nil {
-				err = errors.Join(d.appendLines(in, name), in.Close())
-			}
-			if err != nil {
-				return fmt.Errorf("taking over %s: %w", name, err)
-			}
-			break
+// Inherit adds to [AnswersName] or [SpentName] what the latest runner of a shard that has
+// the file noted there, so that nothing is paid twice: each took over what the one before
+// it had. It reports whether one has it. keep, unless nil, chooses the attempts.
+func (d *Dir) Inherit(name string, keep func(AttemptKey) bool, latestFirst ...ShardFolder) (found bool, err error) {
+	for _, from := range latestFirst {
+		in, err := from.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		if err == nil {
+			err = errors.Join(d.appendLines(in, name, keep), in.Close())
+		}
+		if err != nil {
+			return false, fmt.Errorf("taking over %s: %w", name, err)
+		}
+		return true, nil
 	}
-	return nil
+	return false, nil
 }
 
-// appendLines adds to a file the whole lines of another that it has not.
-func (d *Dir) appendLines(in io.Reader, name string) error {
+// appendLines adds to a file the whole lines of another, without those with which both
+// begin.
+func (d *Dir) appendLines(in io.Reader, name string, keep func(AttemptKey) bool) error {
 	out, err := source.OpenIn(d.root, name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	have, end := map[[sha256.Size]byte]bool{}, int64(0)
+	var have [][sha256.Size]byte
+	end := int64(0)
 	for raw, err := range Lines(out) {
 		if err != nil {
 			return err
 		}
 		if !raw.Torn {
-			have[sha256.Sum256(raw.Bytes)] = true
+			have = append(have, sha256.Sum256(raw.Bytes))
 			end = raw.Offset + int64(len(raw.Bytes)) + 1
 		}
 	}
@@ -393,7 +394,12 @@ func (d *Dir) appendLines(in io.Reader, name string) error {
 		if err != nil {
 			return err
 		}
-		if raw.Torn || have[sha256.Sum256(raw.Bytes)] {
+		if len(have) > 0 && have[0] == sha256.Sum256(raw.Bytes) {
+			have = have[1:]
+			continue
+		}
+		have = nil
+		if raw.Torn || keep != nil && !keep(spentBy(raw.Bytes)) {
 			continue
 		}
 		if _, err := out.Write(append(raw.Bytes, '\n')); err != nil {

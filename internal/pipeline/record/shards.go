@@ -144,6 +144,9 @@ func (m Manifest) Division() Division {
 	return Division{slices.Collect(rows.All()), m.Shards, m.Planned.Attempts}
 }
 
+// Count is how many shards there are.
+func (d Division) Count() int { return d.of.Count }
+
 // Of returns the shard of an attempt; false if none has it.
 func (d Division) Of(row, attempt int) (shard int, ok bool) {
 	unit, ok := slices.BinarySearch(d.rows, row)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -91,6 +92,24 @@ func (d *Dir) Accounts(recorded map[string]int64) (_ *Accounts, used map[string]
 		a.used = SumUsage(a.used, at.former)
 	}
 	return a, a.used, nil
+}
+
+// Earlier notes, in a directory without [SpentName], what the run has used before.
+func (d *Dir) Earlier(used map[string]int64) error {
+	if len(used) == 0 {
+		return nil
+	}
+	accounts, _, err := d.Accounts(used)
+	return errors.Join(err, accounts.close())
+}
+
+// spentBy returns the attempt of a line.
+func spentBy(line []byte) AttemptKey {
+	var s spent
+	if json.Unmarshal(line, &s, json.RejectUnknownMembers(true)) != nil {
+		return AttemptKey{}
+	}
+	return AttemptKey{s.Task, s.Attempt}
 }
 
 // read takes over a line.
