@@ -63,7 +63,7 @@ func (a *app) openError(ctx context.Context, err error, dir string) error {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fault.Errorf(fault.Interrupted, "interrupted before the first task")
 	case errors.As(err, &changed):
-		errs := []error{errors.New("the run cannot be "+map[bool]string{false: "resumed", true: "continued"}[a.given("--shard")]+" because inputs changed")}
+		errs := []error{errors.New("the run cannot be " + map[bool]string{false: "resumed", true: "continued"}[a.given("--shard")] + " because inputs changed")}
 		for _, c := range changed.Changes {
 			errs = append(errs, errors.New("  "+c))
 		}

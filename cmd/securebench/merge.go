@@ -86,4 +86,3 @@ func missing(res *merge.Result) string {
 	}
 	return fmt.Sprintf("shards to run again: %s (or run the rest here with --resume, or plan new shards with --prepare)", strings.Join(names, ", "))
 }
-
