@@ -87,7 +87,7 @@ check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests witho
 # The test runs are side by side. The lines of the second begin with "race:", those
 # of the third with "browser:".
 .PHONY: test
-test: image fmt-check modules vet build packs ## everything but lint: all tests, with every engine that runs
+test: image fmt-check modules vet build packs manifests ## everything but lint: all tests, with every engine that runs
 	@$(MAKE) --no-print-directory -j3 engine-tests race browser-tests
 
 .PHONY: engine-tests
@@ -118,9 +118,14 @@ faults: image build ## kill, fill, starve and hang everything that docs/faults.m
 machine: build ## run the tests of control groups and of the native engine in emulated machines
 	scripts/machines.sh $(BIN)
 
+# A module of its own, with Kubernetes' types.
+.PHONY: manifests
+manifests: go ## decode the manifests of "launch k8s" with Kubernetes' own types
+	cd tools/k8s && go mod tidy -diff && CGO_ENABLED=0 go test -trimpath ./...
+
 .PHONY: fmt-check
 fmt-check:
-	@bad=$$(gofmt -l cmd internal); if [ -n "$$bad" ]; then printf 'not formatted (run gofmt -w):\n%s\n' "$$bad" >&2; exit 1; fi
+	@bad=$$(gofmt -l cmd internal tools); if [ -n "$$bad" ]; then printf 'not formatted (run gofmt -w):\n%s\n' "$$bad" >&2; exit 1; fi
 
 .PHONY: modules
 modules: go

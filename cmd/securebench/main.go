@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/complete"
+	"securebench/cmd/securebench/fleet"
 	"securebench/cmd/securebench/machine"
 	"securebench/cmd/securebench/packs"
 	"securebench/cmd/securebench/results"
@@ -196,11 +197,12 @@ fresh sandboxes to which the agent never had access.
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.AddCommand(a.runCommand(), a.mergeCommand(), a.keyCommand(),
+	root.AddCommand(a.runCommand(new(runFlags)), a.mergeCommand(), a.keyCommand(),
 		a.validateCommand(), a.versionCommand())
 	root.AddCommand(results.Commands(a.shell())...)
 	root.AddCommand(machine.Commands(a.shell())...)
 	root.AddCommand(packs.Commands(a.shell())...)
+	root.AddCommand(fleet.Commands(a.shell(), a.ofShards)...)
 	root.AddCommand(helperCommands()...)
 	root.AddCommand(a.scriptedCommand())
 	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", console.DefaultWidth)).Replace(root.UsageTemplate()))

@@ -86,8 +86,7 @@ const runExamples = `  # Check a pack with its reference solutions: every task m
   # Score answers that a model has already given.
   securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay`
 
-func (a *app) runCommand() *cobra.Command {
-	var f runFlags
+func (a *app) runCommand(f *runFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run {PACK | --config TESTER.yaml}", Short: "Run an agent on a pack and score it",
 		Long: runHelp + "\n" + choiceHelp, Example: runExamples, Args: cobra.MaximumNArgs(1),
@@ -98,9 +97,9 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			o.OpenEngine, o.Proxy = a.engine(), a.proxy
 			if f.preview.dryRun {
-				return a.preview(c.Context(), &f, o)
+				return a.preview(c.Context(), f, o)
 			}
-			return a.executeRun(c.Context(), &f, o)
+			return a.executeRun(c.Context(), f, o)
 		},
 	}
 	fl := c.Flags()

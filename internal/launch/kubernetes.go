@@ -1,0 +1,167 @@
+package launch
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/redact"
+)
+
+// Kubernetes says how Kubernetes runs the shards of a run.
+type Kubernetes struct {
+	Image     string // with its digest; its entrypoint is securebench
+	Namespace string
+	// Claim is the volume that holds Mount, the folder with the run, the pack and all
+	// else that the arguments name. Pods see it at the same path.
+	Claim, Mount string
+	Secret       string // whose keys become variables of the environment; "" for none
+	RuntimeClass string // "" for the cluster's
+	// User and Group own the run's files, and pods run as them.
+	User, Group int64
+	// Privileged lets pods make sandboxes themselves: they run as root, with every right
+	// on their kernel.
+	Privileged bool
+}
+
+const (
+	shardContainer = "shard"
+	// retries are those of a shard, after errors that may go away; a pod that was
+	// disrupted does not count.
+	retries = 3
+	// grace is how many seconds a pod that is ended has to remove its sandboxes.
+	grace = 120
+	// longestName keeps room for the index in the host name of a pod, a label of DNS.
+	longestName = 52
+	scratchDir  = "/tmp"
+)
+
+// Manifest returns an Indexed Job, as JSON, with one index for each shard.
+func (k Kubernetes) Manifest(of Shards) ([]byte, error) {
+	if err := k.check(of); err != nil {
+		return nil, err
+	}
+	name := jobName(of)
+	labels := map[string]string{"app.kubernetes.io/name": "securebench", "app.kubernetes.io/instance": name}
+	atOnce := of.Count
+	if of.AtOnce > 0 {
+		atOnce = min(atOnce, of.AtOnce)
+	}
+	j := job{APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{name, k.Namespace, labels}, Spec: jobSpec{
+		CompletionMode: "Indexed", Completions: of.Count, Parallelism: atOnce, BackoffLimitPerIndex: retries,
+		PodFailurePolicy: policy{[]rule{
+			{Action: "Ignore", OnPodConditions: []condition{{"DisruptionTarget", "True"}}},
+			// The configuration or the pack is invalid, or inputs changed.
+			{Action: "FailIndex", OnExitCodes: &exitCodes{shardContainer, "In", []int{10, 11, 15}}},
+		}},
+		Template: template{Metadata: metadata{Labels: labels}, Spec: k.pod(of)},
+	}}
+	b, err := json.Marshal(j, json.Deterministic(true), jsontext.WithIndent("  "))
+	return append(b, '\n'), err
+}
+
+// pod describes the pod of a shard.
+func (k Kubernetes) pod(of Shards) podSpec {
+	c := container{
+		Name: shardContainer, Image: k.Image, WorkingDir: of.Work,
+		Args:            of.arguments("$(JOB_COMPLETION_INDEX)", literal), // Kubernetes puts the index in its place
+		Env:             []variable{{"HOME", scratchDir}},
+		SecurityContext: containerSecurity{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: true, Capabilities: &capabilities{Drop: []string{"ALL"}}},
+		VolumeMounts:    []mount{{"runs", k.Mount}, {"scratch", scratchDir}},
+	}
+	security := podSecurity{RunAsUser: k.User, RunAsGroup: k.Group, RunAsNonRoot: k.User != 0, SeccompProfile: &profile{"RuntimeDefault"}}
+	if k.Privileged {
+		c.SecurityContext = containerSecurity{Privileged: true}
+		security = podSecurity{}
+	}
+	if k.Secret != "" {
+		c.EnvFrom = []source{{named{k.Secret}}}
+	}
+	return podSpec{
+		RestartPolicy: "Never", RuntimeClassName: k.RuntimeClass, TerminationGracePeriodSeconds: grace,
+		SecurityContext: security, Containers: []container{c},
+		Volumes: []volume{
+			{Name: "runs", Claim: &claim{k.Claim}},
+			{Name: "scratch", EmptyDir: &struct{}{}},
+		},
+	}
+}
+
+// check refuses what the manifest cannot say.
+func (k Kubernetes) check(of Shards) error {
+	if err := of.check(); err != nil {
+		return err
+	}
+	if err := printable(k.Image, k.Mount); err != nil {
+		return err
+	}
+	repository, digest, _ := strings.Cut(k.Image, "@sha256:")
+	if repository == "" || len(digest) != 64 || strings.Trim(digest, "0123456789abcdef") != "" {
+		return usage("--image %s has no digest: write REPOSITORY@sha256:DIGEST, so that every pod runs the same build", redact.Quote(k.Image))
+	}
+	for _, n := range []struct {
+		flag, name    string
+		needed, label bool
+	}{{"--namespace", k.Namespace, true, true}, {"--claim", k.Claim, true, false}, {"--secret", k.Secret, false, false}, {"--runtime-class", k.RuntimeClass, false, false}} {
+		switch {
+		case n.name == "" && n.needed:
+			return usage("give %s", n.flag)
+		case n.name != "" && !dnsName(n.name, n.label):
+			return usage("%s %s is no name that Kubernetes takes: write small letters, digits and -", n.flag, redact.Quote(n.name))
+		}
+	}
+	if k.Mount == "/" || k.Mount == scratchDir {
+		return usage("pods cannot have the volume at %s: give --mount a folder below it", k.Mount)
+	}
+	for _, dir := range []string{of.Run, of.Work} {
+		if !below(k.Mount, dir) {
+			return usage("%s is not below %s, which pods see: give --mount the folder that the volume holds", redact.Quote(dir), redact.Quote(k.Mount))
+		}
+	}
+	return nil
+}
+
+// literal keeps Kubernetes from putting a variable in the place of its name.
+func literal(word string) string { return strings.ReplaceAll(word, "$", "$$") }
+
+// below reports whether a path is a folder or lies below it.
+func below(folder, name string) bool {
+	rel, err := filepath.Rel(folder, name)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// dnsName reports whether Kubernetes takes a name: a label of DNS, or several with dots
+// between them.
+func dnsName(name string, label bool) bool {
+	parts, longest := strings.Split(name, "."), 253
+	if label {
+		parts, longest = []string{name}, 63
+	}
+	for _, p := range parts {
+		if p == "" || len(p) > 63 || strings.Trim(p, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || p[0] == '-' || p[len(p)-1] == '-' {
+			return false
+		}
+	}
+	return len(name) <= longest
+}
+
+// jobName is the name of a run's job. A run that is prepared anew gets a new one, since a
+// job cannot be changed.
+func jobName(of Shards) string {
+	id := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, of.ID)
+	version := of.Version[:min(len(of.Version), 8)]
+	name := "securebench-" + id
+	name = strings.TrimRight(name[:min(len(name), longestName-1-len(version))], "-")
+	return fmt.Sprintf("%s-%s", name, version)
+}
