@@ -118,6 +118,11 @@ faults: image build ## kill, fill, starve and hang everything that docs/faults.m
 machine: build ## run the tests of control groups and of the native engine in emulated machines
 	scripts/machines.sh $(BIN)
 
+# Not a part of "make test": it installs Slurm, as root.
+.PHONY: slurm-test
+slurm-test: build ## run shards on a Slurm cluster of two nodes, of which one is killed (installs Slurm as root)
+	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/slurm-test.sh $(BIN) $$engine
+
 # A module of its own, with Kubernetes' types.
 .PHONY: manifests
 manifests: go ## decode the manifests of "launch k8s" with Kubernetes' own types
