@@ -24,7 +24,11 @@ fi
 work=$(mktemp -d)
 end() {
 	stop "${n1:-}" "${n2:-}" "${controller:-}" "${munge:-}"
-	[ "$1" = 0 ] && rm -rf "$work" || say "Logs are in $work."
+	if [ "$1" = 0 ]; then
+		rm -rf "$work"
+	else
+		say "Logs are in $work."
+	fi
 }
 
 # stop PROCESS... ends processes of this script, with what runs on a node.
