@@ -58,10 +58,12 @@ type Error struct {
 	Phase   verdict.Phase `json:"phase"`
 	// Stands says that the agent has ended, and that what it left can still be
 	// taken.
-	Stands bool              `json:"stands,omitzero"`
-	Usage  map[string]int64  `json:"usage,omitzero"`
-	Raw    map[string][]byte `json:"raw,omitzero"` // as in [Produced]
-	Took   Timings           `json:"took_ms,omitzero"`
+	Stands bool `json:"stands,omitzero"`
+	// Usage and Raw are as in [Produced]. If the agent stands, the next call reports
+	// them again.
+	Usage map[string]int64  `json:"usage,omitzero"`
+	Raw   map[string][]byte `json:"raw,omitzero"`
+	Took  Timings           `json:"took_ms,omitzero"`
 
 	cause error // in this process
 }

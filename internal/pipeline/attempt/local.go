@@ -139,7 +139,6 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 		failed := Failed(err, verdict.PhaseCapture)
 		failed.Stands, failed.Took = ok && s.Standing(ctx), took
 		failed.Usage, failed.Raw = h.ran.Usage, h.ran.Raw
-		h.ran.Usage, h.ran.Raw = nil, nil // which a repeated capture must not count again
 		return p, failed
 	}
 	took.Add(verdict.PhaseCapture, start)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -100,6 +101,7 @@ type Draft struct {
 	total   time.Duration   // that is published; 0 is all of it
 	took    attempt.Timings // by phase
 	spent   map[string]int64
+	stands  *attempt.Error // of the last try, if the next reports the same run of the agent
 	retries []record.Retry
 	raw     []record.RawFile
 	flushes []*durable.Flush // of what the record refers to
@@ -163,9 +165,17 @@ func (d *Draft) Retry(err error, phase verdict.Phase, stands bool) {
 	d.retries = append(d.retries, r)
 }
 
-// Failed keeps what a try to produce that failed has used and wrote.
+// Failed keeps what a try to produce that failed has used and wrote. Of an agent that
+// stands, only the first of its tries counts.
 func (d *Draft) Failed(e *attempt.Error) error {
 	d.spend(e.Took)
+	counted := d.stands
+	if d.stands = nil; e.Stands {
+		d.stands = e
+	}
+	if counted != nil {
+		return nil
+	}
 	d.spent = record.SumUsage(d.spent, e.Usage)
 	return d.restrict(agentSide, e.Raw)
 }
@@ -181,6 +191,11 @@ func (d *Draft) spend(took attempt.Timings) {
 // its record has none.
 func (d *Draft) Produced(p attempt.Produced) error {
 	d.spend(p.Took)
+	if d.stands != nil { // this was counted
+		p.Usage = nil
+		maps.DeleteFunc(p.Raw, func(name string, _ []byte) bool { return d.stands.Raw[name] != nil })
+		d.stands = nil
+	}
 	if err := d.restrict(agentSide, p.Raw); err != nil {
 		return err
 	}
