@@ -75,7 +75,7 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 
 // onEngine adds an engine to the arguments of a command that opens one.
 func onEngine(engine string, args []string) []string {
-	opens := len(args) > 0 && slices.Contains([]string{"run", "validate", "reverify"}, args[0])
+	opens := len(args) > 0 && slices.Contains([]string{"run", "validate", "reverify", "worker"}, args[0])
 	named := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--engine") })
 	if !opens || named {
 		return args

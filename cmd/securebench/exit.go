@@ -20,6 +20,7 @@ const (
 	exitFailOn      = 20
 	exitInfra       = 21
 	exitInterrupted = 130
+	exitDrained     = 143
 )
 
 // codes maps every kind of error to its exit code.
@@ -36,6 +37,7 @@ func codes() map[fault.Kind]int {
 		fault.Threshold:      exitFailOn,
 		fault.Infrastructure: exitInfra,
 		fault.Interrupted:    exitInterrupted,
+		fault.Drained:        exitDrained,
 	}
 }
 
@@ -47,12 +49,13 @@ Exit codes:
   10   the configuration is invalid
   11   the pack is invalid, or made attempts impossible
   12   no sandbox engine, or an image is missing
-  13   an integrity check failed, or a bundle is damaged
+  13   an integrity check failed, a bundle is damaged, or a hub refuses a worker
   14   a check found problems
   15   refused: locked, already exists, not writable, or inputs changed
   20   the condition of --fail-on is met
   21   infrastructure errors remain
-  130  interrupted, or no agent works; --resume continues the run`
+  130  interrupted, or no agent works; --resume continues the run
+  143  a worker was told to leave before the run had finished`
 
 func exitCode(err error) int {
 	if err == nil {

@@ -30,6 +30,9 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	a.display.Store(report)
 	defer func() { _ = report.Close() }() // the stream remembers write errors
 	o.Progress, o.Notice = report, a.notice
+	if o.Hub != nil {
+		o.Hub.Serving = func(addr string) { a.say("serving workers at %s", addr) }
+	}
 	r, err := run.Open(ctx, o)
 	if err != nil {
 		return a.openError(ctx, err, o.Config.OutputDir)

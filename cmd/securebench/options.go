@@ -19,6 +19,8 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
+	"securebench/internal/remote"
+	"securebench/internal/remote/service"
 	"securebench/internal/run"
 	"securebench/internal/source"
 	"securebench/internal/workspace"
@@ -62,6 +64,13 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	}
 	if o.Agent == nil {
 		return o, usageError(errors.New("no agent given: give --model NAME, --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
+	}
+	if f.hub != "" {
+		keys, err := remote.DefaultKeys()
+		if err != nil {
+			return o, fault.As(fault.Config, err)
+		}
+		o.Hub = &service.Hub{Addr: f.hub, Keys: keys, Inflight: f.inflight, Lease: f.lease}
 	}
 	return o, f.openKeyring(&o)
 }

@@ -46,6 +46,8 @@ func barriers() []barrier {
 			never: strings.Fields("internal/gateway internal/agent internal/pipeline/produce")},
 		{why: "the gateway knows no task, candidate or verdict", from: []string{"internal/gateway"},
 			never: strings.Fields("internal/task internal/candidate internal/verdict internal/family internal/pipeline")},
+		{why: "a worker reaches neither records that are written nor keys that sign", from: strings.Fields("internal/remote/worker internal/remote/site"),
+			never: strings.Fields("internal/run internal/attest internal/pipeline/commit internal/evidence internal/remote/hub")},
 		{why: "stages and families do not know which engine runs", from: strings.Fields("internal/pipeline internal/family internal/gateway internal/agent/harness"), never: engines},
 		{why: "what runs inside a sandbox has no engine in it", from: strings.Fields("internal/sandbox/holder internal/sandbox/initproc internal/sandbox/wire"), never: engines},
 	}

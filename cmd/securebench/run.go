@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"securebench/internal/config"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
+	"securebench/internal/remote"
+	"securebench/internal/remote/service"
 	"securebench/internal/run"
 	"securebench/internal/threshold"
 )
@@ -27,6 +30,9 @@ type runFlags struct {
 	showCommands, showAgent           bool
 	model, baseURL, api               string
 	prepare, shard                    int
+	hub                               string
+	inflight                          int
+	lease                             time.Duration
 }
 
 const runHelp = `Run an agent on a benchmark pack and score its candidates.
@@ -130,6 +136,9 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")
 	fl.Lookup("limit").DefValue, fl.Lookup("retries").DefValue = "0", "0" // not shown: the help text names the defaults
 	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, at most 64 KiB per task, and write agent-trace.log")
+	fl.StringVar(&f.hub, "hub", "", "let workers run the sandboxes, which connect to `ADDRESS:PORT` and the next port (see securebench worker)")
+	fl.IntVar(&f.inflight, "inflight", 0, fmt.Sprintf("with --hub: `N` attempts are queued or on workers (default %d)", service.DefaultInflight))
+	fl.DurationVar(&f.lease, "lease", 0, fmt.Sprintf("with --hub: after `TIME` without a sign of life, a worker's tasks go to others (default %s)", remote.DefaultLease))
 	a.addEngineFlag(c)
 	a.addLogFlag(c)
 	return c
@@ -152,6 +161,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	}
 	if err := f.checkShards(changed); err != nil {
 		return usageError(err)
+	}
+	if err := f.checkHub(changed); err != nil {
+		return err
 	}
 	var err error
 	if f.conditions, err = threshold.Parse(f.failOn); err != nil {
@@ -191,6 +203,27 @@ func (f *runFlags) checkShards(changed func(string) bool) error {
 	}
 	if len(f.failOn) > 0 || f.preview.dryRun {
 		return fmt.Errorf("--fail-on and --dry-run are about a whole run: leave them out with %s", which)
+	}
+	return nil
+}
+
+// checkHub rejects flags that do not go together with --hub.
+func (f *runFlags) checkHub(changed func(string) bool) error {
+	switch {
+	case f.hub == "" && (changed("inflight") || changed("lease")):
+		return usageError(errors.New("--inflight and --lease are for --hub"))
+	case f.hub == "":
+		return nil
+	case changed("prepare") || changed("shard"):
+		return usageError(errors.New("give --hub, or --prepare and --shard, not both: a run has workers or shards"))
+	case changed("inflight") && f.inflight < 1:
+		return usageError(errors.New("--inflight must be 1 or more"))
+	case changed("lease") && f.lease < time.Second:
+		return usageError(errors.New("--lease must be 1s or more"))
+	case f.showAgent:
+		return usageError(errors.New("--show-agent-output is for agents on this machine: with --hub, their output is in the records"))
+	case f.preview.dryRun:
+		return usageError(errors.New("--dry-run looks at this machine: give it without --hub"))
 	}
 	return nil
 }

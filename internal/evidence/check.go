@@ -386,6 +386,7 @@ func (c *check) restricted() {
 	if !c.Sealed {
 		c.name(record.AnswersName)
 		c.name(record.SpentName)
+		c.name(record.GrantsName)
 	}
 	c.extras(record.RestrictedName)
 }

@@ -23,6 +23,7 @@ const (
 	Threshold      Kind = "threshold"      // a condition that the operator set is met
 	Infrastructure Kind = "infrastructure" // the machine, for example a full disk
 	Interrupted    Kind = "interrupted"    // the operator stopped the command
+	Drained        Kind = "drained"        // a worker was told to leave a run
 )
 
 // Error is an error of a known kind.

@@ -323,7 +323,7 @@ func (r *run) finish(ctx context.Context, a *ongoing) {
 		line, err = a.draft.PackFault(err, a.phase), nil
 		r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s: %s", a.id(), line.FailureMessage)})
 	}
-	if errors.Is(err, ErrOutput) || attempt.ClassOf(err) == attempt.Rejected {
+	if errors.Is(err, ErrOutput) || Rejected(err) {
 		r.cancel(err)
 	}
 	if ctx.Err() != nil || spent {
@@ -339,6 +339,9 @@ func (r *run) finish(ctx context.Context, a *ongoing) {
 	}
 	r.record(a.draft, line)
 }
+
+// Rejected reports whether a run ended because a provider refuses its configuration.
+func Rejected(err error) bool { return attempt.ClassOf(err) == attempt.Rejected }
 
 // final reports whether a retry would fail in the same way, or the record cannot be
 // stored.

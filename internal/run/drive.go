@@ -8,7 +8,6 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/pipeline"
-	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/scoring"
@@ -26,7 +25,9 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	if err != nil {
 		return pipeline.Summarise(r.Config.RunID, r.planned(), r.kept), err
 	}
-	r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
+	if r.Hub == nil {
+		r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
+	}
 	config := r.pipeline(ctx)
 	if config.Agent, err = r.agent.Agent(r.ground()); err != nil {
 		return pipeline.Summary{}, classify(err)
@@ -34,8 +35,16 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	if config.Observe, err = r.show(); err != nil {
 		return pipeline.Summary{}, classify(err)
 	}
+	if r.Hub != nil {
+		return r.driveHub(ctx, disk, config)
+	}
 	r.reportStart(disk)
 	sum, err := pipeline.Run(ctx, config)
+	return r.driven(sum, err)
+}
+
+// driven signs a run whose attempts all have a record, and reports how it ended.
+func (r *Run) driven(sum pipeline.Summary, err error) (pipeline.Summary, error) {
 	r.dead = errors.Is(err, pipeline.ErrEngineDead)
 	if _, broken := errors.AsType[*pipeline.BrokenAgentError](err); broken {
 		r.manifest.AgentsFailed = true
@@ -98,7 +107,7 @@ func runError(err error) error {
 		return fault.Errorf(fault.Infrastructure, "%w", err)
 	case errors.Is(err, pipeline.ErrEngineDead):
 		return fault.Errorf(fault.Engine, "%w", err)
-	case attempt.ClassOf(err) == attempt.Rejected:
+	case pipeline.Rejected(err):
 		return fault.Errorf(fault.Config, "%w", err)
 	}
 	return err

@@ -19,6 +19,10 @@ const recordRoom = 4 << 20
 
 // schedule decides how many tasks run at the same time.
 func (r *Run) schedule(ctx context.Context) (err error) {
+	if r.Hub != nil {
+		r.plan = r.Hub.Plan(r.Config, r.agent.Facts())
+		return nil
+	}
 	cfg, f := *r.Config, r.agent.Facts()
 	cfg.MaxWorkers = cmp.Or(cfg.MaxWorkers, f.Workers)
 	r.plan, err = r.scorer.Plan(ctx, r.work, &cfg)
@@ -47,6 +51,9 @@ func (r *Run) writesTo(path string, attempts int) capacity.Writes {
 		Attempt: l.Candidate + 2*l.Output + recordRoom}
 	if r.work.Kinds[task.Workspace] {
 		w.Attempt, w.Spool = w.Attempt-l.Candidate+l.Disk, l.Disk
+	}
+	if r.Hub != nil { // most attempts are queued, and candidates go straight to the store
+		w.Workers, w.Spool = min(w.Workers, mostWriters), 0
 	}
 	return w
 }

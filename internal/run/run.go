@@ -24,6 +24,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/redact"
+	"securebench/internal/remote/service"
 	"securebench/internal/scoring"
 	"securebench/internal/selection"
 	"securebench/internal/source"
@@ -67,11 +68,12 @@ type Options struct {
 	Strict     bool // refuse a pack that has warnings
 	Mode       Mode
 	Agent      setup.Opener
-	Prepare    int    // plan the run in so many shards, and run nothing; 0 is off
-	Shard      *int   // run this shard of a run that was prepared
-	KeepGoing  bool   // although the first agents all fail
-	ShowAgent  bool   // report the agent's output and keep it in agent-trace.log
-	Version    string // of this build
+	Prepare    int          // plan the run in so many shards, and run nothing; 0 is off
+	Shard      *int         // run this shard of a run that was prepared
+	KeepGoing  bool         // although the first agents all fail
+	Hub        *service.Hub // serves workers, which run the sandboxes; nil runs them here
+	ShowAgent  bool         // report the agent's output and keep it in agent-trace.log
+	Version    string       // of this build
 	Keyring    *attest.Keyring
 	OpenEngine scoring.EngineOpener
 	Progress   progress.Reporter
@@ -143,6 +145,9 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 		return nil, err
 	}
 	if err := r.acceptGiven(); err != nil {
+		return nil, err
+	}
+	if err := r.elsewhere(); err != nil {
 		return nil, err
 	}
 	if err := r.lock(); err != nil {

@@ -23,5 +23,5 @@ type group struct {
 // Commands returns the commands.
 func Commands(sh *subcommand.Shell, check Check) []*cobra.Command {
 	g := group{sh, check}
-	return []*cobra.Command{g.launchCommand()}
+	return []*cobra.Command{g.launchCommand(), g.hubCommand(), g.workerCommand()}
 }

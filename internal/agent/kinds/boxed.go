@@ -143,5 +143,13 @@ func (b *boxed) Facts() setup.Facts {
 	if len(b.needs.Domains) > 0 {
 		f.Labels = append(f.Labels, produce.NetworkEnabled)
 	}
+	switch {
+	case b.needs.Relay != nil:
+		f.Here = "the way to its provider"
+	case len(b.needs.Domains) > 0:
+		f.Here = "the way to its allowed domains"
+	case b.needs.Files != nil:
+		f.Here = "its files (harness.config.files)"
+	}
 	return f
 }

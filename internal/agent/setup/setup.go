@@ -106,7 +106,9 @@ type Facts struct {
 	// about the next.
 	BuiltIn   bool
 	Sandboxed bool // every attempt has a sandbox
-	Users     bool // the users that rows name have to be known
+	// Here says what of the sandboxes has to be on this machine, "" for nothing.
+	Here  string
+	Users bool // the users that rows name have to be known
 	// Spared says that it is not prepared where no attempt needs it any more.
 	Spared bool
 }

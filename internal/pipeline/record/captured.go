@@ -25,6 +25,10 @@ const CapturedName = RestrictedName + "/captured.jsonl"
 // answered, so that a resumed run does not ask it again.
 const AnswersName = RestrictedName + "/answers.jsonl"
 
+// GrantsName is the file that holds, while a run is under way that other machines work
+// for, which of them has which part of it.
+const GrantsName = RestrictedName + "/grants.jsonl"
+
 // The MACs of records and of lines in [CapturedName] have names of their own, so
 // that neither can stand for the other.
 const (
@@ -78,15 +82,15 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 	return append(b, '\n'), link{at.seq + 1, digest.Bytes(b)}, err
 }
 
-// Settled removes [AnswersName] and [SpentName], and [CapturedName] unless attempts
-// still wait to be verified: every attempt has its record. A shard keeps [SpentName]: the
-// run may have attempts without a record.
+// Settled removes [AnswersName], [SpentName] and [GrantsName], and [CapturedName] unless
+// attempts still wait to be verified: every attempt has its record. A shard keeps
+// [SpentName]: the run may have attempts without a record.
 func (d *Dir) Settled() error {
 	d.flusher.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := errors.Join(d.captured.close(), d.accounts.close(), d.rewriteCaptured(d.waiting))
-	done := []string{CapturedName, AnswersName, SpentName}
+	done := []string{CapturedName, AnswersName, GrantsName, SpentName}
 	if len(d.waiting) > 0 {
 		done = done[1:]
 	}

@@ -38,7 +38,7 @@ const (
 // folder may not have.
 func ReservedNames() []string {
 	var out []string
-	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName, AnswersName, SpentName} {
+	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName, AnswersName, SpentName, GrantsName} {
 		out = append(out, path.Base(name), path.Base(durable.TempName(name)))
 	}
 	return out
@@ -364,6 +364,15 @@ func (d *Dir) Answers() (*os.File, error) {
 	f, err := source.OpenIn(d.root, AnswersName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", AnswersName, err)
+	}
+	return f, nil
+}
+
+// Grants opens [GrantsName] for reading and appending.
+func (d *Dir) Grants() (*os.File, error) {
+	f, err := source.OpenIn(d.root, GrantsName, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", GrantsName, err)
 	}
 	return f, nil
 }

@@ -180,7 +180,7 @@ type Review struct {
 // in it and inputs, which compares it with the current run, returns no reason
 // to drop it. stored checks a candidate in the store.
 func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reason string)) (*Review, error) {
-	p := &Review{former: f, Rerun: map[string]int{}, Unverified: map[AttemptKey]*Line{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true, AnswersName: true, SpentName: true}}
+	p := &Review{former: f, Rerun: map[string]int{}, Unverified: map[AttemptKey]*Line{}, files: map[string]bool{SaltName: true, PackName: true, ConfigName: true, AnswersName: true, SpentName: true, GrantsName: true}}
 	file, err := source.OpenIn(f.dir.root, LinesName, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil

@@ -1,0 +1,107 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/config"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/remote"
+	"securebench/internal/remote/site"
+	"securebench/internal/remote/worker"
+)
+
+// workerFlags are the flags of worker.
+type workerFlags struct {
+	hub, credentials, roles, cache string
+	slots                          int
+	grace                          time.Duration
+	stay                           bool
+}
+
+const workerHelp = `Work for a run with --hub: run its agents and score its candidates on this machine.
+
+The credential is from securebench hub invite. A worker needs the same build of
+securebench as the run, an equal engine and, under the same names, the same images.
+
+The worker ends when the run has finished. Told to stop (Ctrl-C, SIGTERM), it takes no
+more work, finishes what it has within --grace, returns the rest and exits with 143.`
+
+func (g group) workerCommand() *cobra.Command {
+	var f workerFlags
+	c := &cobra.Command{
+		Use: "worker --hub ADDRESS:PORT --credentials FILE", Short: "Work for a run on another machine", Args: cobra.NoArgs, Long: workerHelp,
+		Example: "  securebench worker --hub 10.0.0.5:4222 --credentials agents.json",
+		RunE:    func(c *cobra.Command, _ []string) error { return g.work(c.Context(), f) },
+	}
+	c.Flags().StringVar(&f.hub, "hub", "", "`ADDRESS:PORT` of the run; the next port is used, too")
+	c.Flags().StringVar(&f.credentials, "credentials", "", "`FILE` of securebench hub invite")
+	c.Flags().StringVar(&f.roles, "roles", "", "`ROLES` of the credential to take: produce, verify or produce,verify (default all)")
+	c.Flags().IntVar(&f.slots, "slots", 0, "do `N` jobs at the same time (default what the machine holds, at most min(cores, 4))")
+	c.Flags().StringVar(&f.cache, "cache", "", "`DIR` for candidates and files of packs while a run is served (default securebench/worker in the user's cache)")
+	c.Flags().DurationVar(&f.grace, "grace", 30*time.Minute, "`TIME` to finish in when told to stop")
+	c.Flags().BoolVar(&f.stay, "stay", false, "wait for the next run when one has finished")
+	g.AddEngineFlag(c)
+	g.AddLogFlag(c)
+	return c
+}
+
+// options checks the flags.
+func (f workerFlags) options() (o worker.Options, err error) {
+	if f.hub == "" || f.credentials == "" {
+		return o, subcommand.UsageError(errors.New("give --hub ADDRESS:PORT and --credentials FILE"))
+	}
+	if f.slots < 0 || f.grace < 0 {
+		return o, subcommand.UsageError(errors.New("--slots and --grace must be 0 or more"))
+	}
+	o = worker.Options{Hub: f.hub, Slots: f.slots, Cache: f.cache, Grace: f.grace, Stay: f.stay}
+	if o.Credential, err = remote.ReadCredential(f.credentials); err != nil {
+		return o, fault.As(fault.Config, err)
+	}
+	o.Roles = o.Credential.Roles
+	if f.roles != "" {
+		if o.Roles, err = remote.ParseRoles(f.roles); err != nil {
+			return o, subcommand.UsageError(fmt.Errorf("--roles: %w", err))
+		}
+	}
+	if o.Cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return o, fault.As(fault.Config, fmt.Errorf("finding the user's cache: %w (give --cache DIR)", err))
+		}
+		o.Cache = filepath.Join(dir, "securebench", "worker")
+	}
+	return o, nil
+}
+
+// work serves runs.
+func (g group) work(ctx context.Context, f workerFlags) (err error) {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	if o.Build, err = record.ThisBuild(); err != nil {
+		return err
+	}
+	warn := func(text string) { g.Say("warning: %s", text) }
+	engine, err := g.Engine()(ctx, config.Default().Sandbox, warn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	o.Engine, o.Say = engine.Info(), g.Notice
+	o.Open = site.Opener(engine, f.slots, warn)
+	err = worker.Run(ctx, o)
+	if errors.Is(err, worker.ErrDrained) {
+		return fault.Errorf(fault.Drained, "%w", err)
+	}
+	return err
+}

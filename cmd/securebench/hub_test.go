@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"securebench/internal/awaittest"
+)
+
+// lockedBuffer is written by a process while a test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// machines is a hub's folder, and the processes that a test has started.
+type machines struct {
+	*testing.T
+	env []string
+}
+
+// member is a command that is under way.
+type member struct {
+	*exec.Cmd
+	out  lockedBuffer
+	done chan struct{}
+}
+
+func newMachines(t *testing.T) *machines {
+	f := &machines{t, []string{"XDG_CONFIG_HOME=" + t.TempDir(), "XDG_CACHE_HOME=" + t.TempDir()}}
+	f.must("hub", "init")
+	return f
+}
+
+// must runs a command that succeeds.
+func (f *machines) must(args ...string) outcome {
+	f.Helper()
+	res := securebench(f.T, f.env, args...)
+	if res.code != exitDone {
+		f.Fatalf("%v: exit %d\n%s%s", args, res.code, res.stdout, res.stderr)
+	}
+	return res
+}
+
+// invite makes a credential, and returns its file.
+func (f *machines) invite(name, roles string) string {
+	f.Helper()
+	file := filepath.Join(f.TempDir(), name+".json")
+	f.must("hub", "invite", "--name", name, "--roles", roles, "-o", file)
+	return file
+}
+
+// start starts a command.
+func (f *machines) start(args ...string) *member {
+	f.Helper()
+	p := &member{Cmd: command(f.T, f.env, args...), done: make(chan struct{})}
+	p.Stdout, p.Stderr = &p.out, &p.out
+	if err := p.Start(); err != nil {
+		f.Fatal(err)
+	}
+	go func() { defer close(p.done); _ = p.Wait() }()
+	f.Cleanup(func() { _ = p.Process.Kill(); <-p.done })
+	return p
+}
+
+// ends waits for the end of a process, and fails unless that is as it should be.
+func (f *machines) ends(p *member, code int) {
+	f.Helper()
+	awaittest.Until(f, "the end of "+strings.Join(p.Args[1:], " "), func() bool {
+		select {
+		case <-p.done:
+			return true
+		default:
+			return false
+		}
+	})
+	if got := p.ProcessState.ExitCode(); got != code {
+		f.Fatalf("%v: exit %d, want %d\n%s", p.Args[1:], got, code, p.out.String())
+	}
+}
+
+var serving = regexp.MustCompile(`serving workers at (\S+)`)
+
+// run starts a run with a hub, and returns the hub's address.
+func (f *machines) run(args ...string) (*member, string) {
+	f.Helper()
+	p := f.start(append([]string{"run", "--hub", "127.0.0.1:0", "--progress", "plain"}, args...)...)
+	var m []string
+	awaittest.Until(f, "the hub", func() bool {
+		select {
+		case <-p.done:
+			f.Fatalf("the run ended: %s", p.out.String())
+		default:
+		}
+		m = serving.FindStringSubmatch(p.out.String())
+		return m != nil
+	})
+	return p, m[1]
+}
+
+// found reads all of the records of a run but times and what the salt has a part in.
+func found(t *testing.T, out string) map[string]map[string]any {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(out, "candidates.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]any{}
+	for line := range bytes.Lines(data) {
+		var r map[string]any
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"timings_ms", "seq", "mac", "prev", "restricted", "workers"} {
+			delete(r, key)
+		}
+		digests, _ := r["digests"].(map[string]any)
+		for key, sum := range digests {
+			if text, _ := sum.(string); strings.HasPrefix(text, "hmac") {
+				delete(digests, key)
+			}
+		}
+		all[fmt.Sprint(r["task_id"], " ", r["attempt"])] = r
+	}
+	return all
+}
+
+// TestHub runs tasks of six families by workers of one role each: the records are those
+// of one machine, verify, and can be derived again. Both workers leave when the run has
+// finished.
+func TestHub(t *testing.T) {
+	t.Parallel()
+	image := needEngine(t)
+	dir, f := t.TempDir(), newMachines(t)
+	tester, want := writeSixFamilies(t, dir, image, ownRun("hub"))
+	here, there := filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "there")
+	f.must("run", tester, "-o", here, "-q")
+	run, addr := f.run(tester, "-o", there)
+	agents := f.start("worker", "--hub", addr, "--credentials", f.invite("agents", "produce"))
+	scorers := f.start("worker", "--hub", addr, "--credentials", f.invite("scorers", "verify"))
+	f.ends(run, exitDone)
+	f.ends(agents, exitDone)
+	f.ends(scorers, exitDone)
+	sameVerdicts(t, there, want)
+	if d := cmp.Diff(found(t, here), found(t, there)); d != "" {
+		t.Errorf("records (-here +there):\n%s", d)
+	}
+	f.must("verify", there)
+	if res := f.must("reverify", there, "--pack", dir); !strings.Contains(res.stdout, " 0 different") {
+		t.Errorf("derived again: %s", res.stdout)
+	}
+	if _, err := os.Stat(filepath.Join(there, "restricted", "grants.jsonl")); err == nil {
+		t.Error("the grants of a finished run are left")
+	}
+}
+
+// TestHubSamples runs the sample packs' own solutions by workers.
+func TestHubSamples(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	f := newMachines(t)
+	credentials := f.invite("both", "produce,verify")
+	for _, pack := range []string{"demo", "humaneval-sample"} {
+		dir, err := filepath.Abs(filepath.Join("..", "..", "packs", pack))
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, there := filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "there")
+		f.must("run", dir, "--agent", "oracle", "-o", here, "-q")
+		run, addr := f.run(dir, "--agent", "oracle", "-o", there)
+		w := f.start("worker", "--hub", addr, "--credentials", credentials)
+		f.ends(run, exitDone)
+		f.ends(w, exitDone)
+		if d := cmp.Diff(found(t, here), found(t, there)); d != "" {
+			t.Errorf("%s: records (-here +there):\n%s", pack, d)
+		}
+	}
+}
+
+// TestHubResume: a run that is killed goes on with the same worker, which has waited for
+// it, and one that is interrupted can be continued without a hub.
+func TestHubResume(t *testing.T) {
+	t.Parallel()
+	image := needEngine(t)
+	dir, f := t.TempDir(), newMachines(t)
+	tester, want := mixedPack(t, dir, image, ownRun("hub-resume"), 30, 1)
+	out, credentials := filepath.Join(t.TempDir(), "out"), f.invite("both", "produce,verify")
+	lines := func() int {
+		data, _ := os.ReadFile(filepath.Join(out, "candidates.jsonl"))
+		return bytes.Count(data, []byte("\n"))
+	}
+	run, addr := f.run(tester, "-o", out)
+	w := f.start("worker", "--hub", addr, "--credentials", credentials, "--grace", "0s")
+	awaittest.Until(t, "a record", func() bool { return lines() > 2 })
+	if err := run.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-run.done
+	run = f.start("run", "--hub", addr, "--progress", "plain", tester, "-o", out, "--resume")
+	had := lines()
+	awaittest.Until(t, "another record", func() bool { return lines() > had+2 })
+	if err := run.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	f.ends(run, exitInterrupted)
+	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	f.ends(w, exitDrained)
+	f.must("run", tester, "-o", out, "--resume", "-q")
+	sameVerdicts(t, out, want)
+	f.must("verify", out)
+}
+
+// TestHubRefuses: what cannot run on workers is refused before anything runs.
+func TestHubRefuses(t *testing.T) {
+	t.Parallel()
+	image := needEngine(t)
+	dir, f := t.TempDir(), newMachines(t)
+	write(t, filepath.Join(dir, "tasks.jsonl"), `{"id": "t", "input": {"question": "2+2?"}, "eval": {"accepted_answers": ["4"]}}`+"\n")
+	write(t, filepath.Join(dir, "manifest.yaml"), "id: p\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
+	for name, tt := range map[string]struct {
+		config, want string
+	}{
+		"domains": {"allowed_domains: [example.org]", "the way to its allowed domains"},
+		"files":   {"files: [tasks.txt]", "its files"},
+	} {
+		tester := filepath.Join(dir, name+".yaml")
+		write(t, filepath.Join(dir, "tasks.txt"), "x")
+		write(t, tester, fmt.Sprintf("schema_version: \"0.2\"\nrun: {id: r, output_dir: out-%s}\nbenchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}\nharness:\n  type: command\n  config:\n    command: [sh, -c, exit]\n    %s\n", name, tt.config))
+		res := securebench(t, f.env, "run", tester, "--hub", "127.0.0.1:0")
+		if res.code != exitRefused || !strings.Contains(res.stderr, tt.want) || strings.Count(res.stderr, "\n") > 2 {
+			t.Errorf("%s: exit %d\n%s", name, res.code, res.stderr)
+		}
+	}
+	for _, args := range [][]string{{"--inflight", "3"}, {"--hub", "127.0.0.1:0", "--inflight", "0"}, {"--hub", "127.0.0.1:0", "--lease", "1ms"}, {"--hub", "127.0.0.1:0", "--show-agent-output"}, {"--hub", "127.0.0.1:0", "--dry-run"}, {"--hub", "127.0.0.1:0", "--prepare", "2"}} {
+		if res := securebench(t, f.env, append([]string{"run", dir, "--agent", "null"}, args...)...); res.code != exitUsage {
+			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
+		}
+	}
+	for _, args := range [][]string{{"worker"}, {"hub"}, {"hub", "invite"}, {"hub", "invite", "--name", "A", "-o", filepath.Join(dir, "x")}, {"hub", "revoke", "nobody"}} {
+		if res := securebench(t, f.env, args...); res.code != exitUsage && res.code != exitConfig {
+			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
+		}
+	}
+}

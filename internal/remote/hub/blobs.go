@@ -1,0 +1,240 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"securebench/internal/attended"
+	"securebench/internal/candidate"
+	"securebench/internal/digest"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/remote"
+	"securebench/internal/source"
+	"securebench/internal/task"
+)
+
+// blobs is the HTTPS side of a hub: the content that jobs are about.
+type blobs struct {
+	server *http.Server
+	port   int
+	served chan struct{}
+}
+
+// ticket says what its bearer may read and write.
+type ticket struct {
+	role remote.Role
+	who  string
+	job  *job // nil for what the jobs of a role have in common
+}
+
+// openBlobs serves content on the port after the queue's.
+func openBlobs(h *Hub) (*blobs, error) {
+	host, service, err := net.SplitHostPort(h.Options.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("--hub: %w", err)
+	}
+	port, err := strconv.Atoi(service)
+	if err != nil {
+		return nil, fmt.Errorf("--hub: %q is no port", service)
+	}
+	if port != 0 {
+		port++
+	}
+	tls, err := h.Keys.Server()
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("opening the hub's second port: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /order", h.with(h.serveOrder))
+	mux.HandleFunc("GET /file/{digest}", h.with(h.serveFile))
+	mux.HandleFunc("GET /request", h.with(h.serveRequest))
+	mux.HandleFunc("GET /blob/{digest}", h.with(h.serveCandidate))
+	mux.HandleFunc("PUT /blob/{digest}", h.with(h.takeCandidate))
+	mux.HandleFunc("PUT /value", h.with(h.takeValue))
+	at, _ := ln.Addr().(*net.TCPAddr)
+	b := &blobs{port: at.Port, served: make(chan struct{}),
+		server: &http.Server{Handler: mux, TLSConfig: tls, ReadHeaderTimeout: startTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10}}
+	b.server.ErrorLog = silent()
+	go func() {
+		defer close(b.served)
+		_ = b.server.ServeTLS(ln, "", "") // it ends when the server is closed
+	}()
+	return b, nil
+}
+
+// close ends the service, also of what is under way.
+func (b *blobs) close() error {
+	ctx, stop := attended.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	err := b.server.Shutdown(ctx)
+	if err != nil {
+		err = b.server.Close()
+	}
+	<-b.served
+	return err
+}
+
+// with looks at the ticket of a request.
+func (h *Hub) with(serve func(http.ResponseWriter, *http.Request, ticket) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		h.mu.Lock()
+		t, known := h.tickets[name]
+		if name, _, _ := strings.Cut(t.who, "."); known && h.invited[name] == nil { // it was revoked
+			known = false
+		}
+		h.mu.Unlock()
+		if !ok || !known {
+			http.Error(w, "no such ticket", http.StatusForbidden)
+			return
+		}
+		if err := serve(w, r, t); err != nil {
+			http.Error(w, err.Error(), status(err))
+		}
+	}
+}
+
+// refusal is an error of what a worker asks for.
+type refusal struct {
+	status int
+	why    string
+}
+
+func (r refusal) Error() string { return r.why }
+
+func status(err error) int {
+	if r, ok := errors.AsType[refusal](err); ok {
+		return r.status
+	}
+	return http.StatusInternalServerError
+}
+
+func notThere() error { return refusal{http.StatusNotFound, "the ticket has no such content"} }
+
+// serveOrder serves what the jobs of a role have in common.
+func (h *Hub) serveOrder(w http.ResponseWriter, _ *http.Request, t ticket) error {
+	b, err := attempt.Encode(h.Orders[t.role])
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	return err
+}
+
+// serveFile serves a file of the pack: a public one, or one for evaluation to those who
+// verify.
+func (h *Hub) serveFile(w http.ResponseWriter, r *http.Request, t ticket) error {
+	o, sum, name := h.Orders[t.role], r.PathValue("digest"), r.URL.Query().Get("path")
+	root := h.Files.Public
+	f, ok := o.Public[name]
+	if !ok || f.Digest != sum {
+		root = h.Files.Eval
+		f, ok = o.Eval[name]
+	}
+	if !ok || f.Digest != sum || root == nil || !validPath(name) {
+		return notThere()
+	}
+	in, err := source.OpenIn(root, name, os.O_RDONLY, 0)
+	if err != nil {
+		return fmt.Errorf("reading a file of the pack: %w", err)
+	}
+	defer in.Close()
+	_, err = io.Copy(w, in)
+	return err
+}
+
+// validPath reports whether a name cannot lead out of a folder.
+func validPath(name string) bool {
+	return path.Clean(name) == name && !path.IsAbs(name) && !strings.HasPrefix(name, "..")
+}
+
+// serveRequest serves the call of a job.
+func (h *Hub) serveRequest(w http.ResponseWriter, _ *http.Request, t ticket) error {
+	if t.job == nil {
+		return notThere()
+	}
+	_, err := w.Write(t.job.encoded)
+	return err
+}
+
+// serveCandidate serves the candidate of a verification.
+func (h *Hub) serveCandidate(w http.ResponseWriter, r *http.Request, t ticket) error {
+	if t.job == nil || t.job.reads == nil || t.job.reads.Digest != r.PathValue("digest") {
+		return notThere()
+	}
+	in, err := t.job.reads.Open()
+	if err == nil {
+		_, err = io.Copy(w, in)
+		err = errors.Join(err, in.Close())
+	}
+	if errors.Is(err, candidate.ErrDamaged) { // which is the end of the run, and no worker's fault
+		h.mu.Lock()
+		t.job.end(ending{err: err})
+		h.mu.Unlock()
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // so that the worker does not take it for whole
+	}
+	return nil
+}
+
+// takeCandidate stores what an agent left. It has been cleaned where the agent ran, and
+// is looked at again for what must not be in it.
+func (h *Hub) takeCandidate(w http.ResponseWriter, r *http.Request, t ticket) error {
+	if t.job == nil || t.job.kind != "p" {
+		return refusal{http.StatusForbidden, "the ticket stores no candidate"}
+	}
+	kind, want := task.CandidateKind(r.URL.Query().Get("kind")), r.PathValue("digest")
+	if kind != t.job.request.Produce.View.Extraction().Kind {
+		return refusal{http.StatusUnprocessableEntity, "the candidate is of another kind"}
+	}
+	limits := h.Orders[remote.Produce].Limits
+	most := limits.Candidate
+	if kind == task.Workspace {
+		most = 2*limits.Disk + limits.Files*4096 // an archive has headers
+	}
+	c, err := h.Store.Put(kind, "", h.checked(http.MaxBytesReader(w, r.Body, most)))
+	switch {
+	case errors.Is(err, candidate.ErrStore):
+		h.mu.Lock()
+		t.job.end(ending{err: err})
+		h.mu.Unlock()
+		return err
+	case err != nil:
+		return refusal{http.StatusUnprocessableEntity, err.Error()}
+	case c.Digest != want:
+		return refusal{http.StatusUnprocessableEntity, "the content has another digest"}
+	}
+	h.mu.Lock()
+	t.job.stored = &c
+	h.mu.Unlock()
+	return nil
+}
+
+// takeValue takes a result that is too large for a message.
+func (h *Hub) takeValue(w http.ResponseWriter, r *http.Request, t ticket) error {
+	if t.job == nil {
+		return refusal{http.StatusForbidden, "the ticket takes no result"}
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, attempt.MaxMessage))
+	if err != nil {
+		return refusal{http.StatusUnprocessableEntity, err.Error()}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.job.value = b
+	_, err = io.WriteString(w, digest.Bytes(b))
+	return err
+}

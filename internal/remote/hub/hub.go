@@ -1,0 +1,269 @@
+// Package hub lets workers on other machines make the calls of a run's attempts. The
+// run directory is the truth: what is queued is a copy in memory of what is left to do,
+// and losing it costs work, never a record. A job is given to one worker at a time. Each
+// grant has a number, and what comes under a lower one changes nothing.
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"securebench/internal/agent"
+	"securebench/internal/attended"
+	"securebench/internal/candidate"
+	"securebench/internal/digest"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
+	"securebench/internal/remote"
+	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
+)
+
+// farewell is how long the end of a run waits for its workers to hear of it.
+const farewell = 5 * time.Second
+
+// Options configure a hub. All fields are required unless noted.
+type Options struct {
+	Addr   string // where workers connect
+	Keys   remote.Keys
+	Lease  time.Duration // how long a worker may be silent; 0 is the default
+	RunID  string
+	Salt   digest.Salt
+	Build  string        // digest of this program, which workers must have
+	Engine *sandbox.Info // that workers must have; nil for any
+	// Orders are what the jobs of each role have in common.
+	Orders map[remote.Role]remote.Order
+	Files  family.Files // of the pack
+	Store  attempt.Store
+	// Here makes the calls of agents that need no sandbox; nil if the agent needs one.
+	Here attempt.Worker
+	// Secrets must not be in any candidate; nil means none.
+	Secrets *redact.Registry
+	Journal *os.File // of grants; nil keeps none
+	// Starts is called before an agent begins; nil is not.
+	Starts func(req agent.Request)
+	Warn   func(string)
+}
+
+// Hub is open for workers. It makes the calls of attempts by them.
+type Hub struct {
+	Options
+	token   string
+	broker  *broker
+	blobs   *blobs
+	journal *journal
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+
+	mu      sync.Mutex
+	jobs    map[string]*job
+	workers map[string]*Worker // by name and instance
+	invited map[string][]remote.Role
+	tickets map[string]ticket
+	by      map[record.AttemptKey]By
+	done    bool // the run has finished
+	ended   bool // this part of it has
+}
+
+// Worker is a worker as the run has seen it.
+type Worker struct {
+	ID         string // its name and instance
+	Name       string
+	Roles      []remote.Role
+	Build      string
+	Engine     sandbox.Info
+	First      time.Time // seen
+	Last       time.Time
+	Deliveries int
+	left       bool
+}
+
+// By says which workers made the calls of an attempt, "" for this process.
+type By struct{ Produce, Verify string }
+
+var _ attempt.Worker = (*Hub)(nil)
+
+// Open begins to serve workers. The caller closes the hub.
+func Open(ctx context.Context, o Options) (_ *Hub, err error) {
+	if o.Lease == 0 {
+		o.Lease = remote.DefaultLease
+	}
+	h := &Hub{Options: o, token: remote.Token(o.RunID, digest.Bytes(o.Salt[:])), jobs: map[string]*job{}, workers: map[string]*Worker{},
+		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, by: map[record.AttemptKey]By{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close(ctx, false))
+		}
+	}()
+	if h.journal, err = openJournal(o.Journal); err != nil {
+		return nil, err
+	}
+	if h.broker, err = openBroker(o.Addr, o.Keys, h.token); err != nil {
+		return nil, err
+	}
+	if err = h.broker.makeStreams(ctx, o.Lease); err != nil {
+		return nil, err
+	}
+	if h.blobs, err = openBlobs(h); err != nil {
+		return nil, err
+	}
+	if err = h.readInvited(); err != nil {
+		return nil, err
+	}
+	if err = h.listen(); err != nil {
+		return nil, err
+	}
+	ctx, h.stop = context.WithCancel(context.WithoutCancel(ctx))
+	h.work.Go(func() { h.watch(ctx) })
+	return h, nil
+}
+
+// Addr is where workers connect.
+func (h *Hub) Addr() string { return h.broker.addr() }
+
+// Close ends the service; done says that the run has finished, and workers leave.
+func (h *Hub) Close(ctx context.Context, done bool) error {
+	h.mu.Lock()
+	if h.ended {
+		h.mu.Unlock()
+		return nil
+	}
+	h.done, h.ended = done, true
+	h.mu.Unlock()
+	if h.stop != nil {
+		h.sayGoodbye(ctx)
+		h.stop()
+	}
+	h.work.Wait()
+	var errs []error
+	if h.blobs != nil {
+		errs = append(errs, h.blobs.close())
+	}
+	if h.broker != nil {
+		errs = append(errs, h.broker.close())
+	}
+	if h.Journal != nil {
+		errs = append(errs, h.Journal.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// sayGoodbye tells the workers that the run has ended, and waits until they know.
+func (h *Hub) sayGoodbye(ctx context.Context) {
+	ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer stop()
+	for {
+		h.mu.Lock()
+		var there []string
+		for id, w := range h.workers {
+			if !w.left && time.Since(w.Last) < h.Lease {
+				there = append(there, id)
+			}
+		}
+		h.mu.Unlock()
+		if len(there) == 0 {
+			return
+		}
+		for _, id := range there {
+			_ = h.broker.conn.Publish(remote.Notice(id), nil) // it hears it with its next beat otherwise
+		}
+		if attended.Pause(ctx, 50*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// Workers lists the workers that the run has seen, by name.
+func (h *Hub) Workers() []Worker {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []Worker
+	for _, id := range slices.Sorted(maps.Keys(h.workers)) {
+		out = append(out, *h.workers[id])
+	}
+	return out
+}
+
+// By says which workers made the calls of an attempt.
+func (h *Hub) By(key record.AttemptKey) By {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.by[key]
+}
+
+// Ahead prepares what this process does itself: workers prepare when they have a job.
+func (h *Hub) Ahead(ctx context.Context, req *agent.Request, _ *family.Case) {
+	if h.Here != nil && req != nil {
+		h.Here.Ahead(ctx, req, nil)
+	}
+}
+
+// Produce lets a worker run the agent, if that needs a sandbox.
+func (h *Hub) Produce(ctx context.Context, req agent.Request) (attempt.Produced, error) {
+	if h.Here != nil {
+		return h.Here.Produce(ctx, req)
+	}
+	if req.Solution != nil { // no worker that produces may see one
+		return attempt.Produced{}, attempt.Failed(errors.New("the solution of a row stays in this process"), verdict.PhasePrepare)
+	}
+	key := record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}
+	out, err := h.call(ctx, order{role: remote.Produce, key: key, kind: "p", phase: verdict.PhaseProduce, request: remote.Request{Produce: &req},
+		starts: func() {
+			if h.Starts != nil {
+				h.Starts(req)
+			}
+		}})
+	if err != nil {
+		return attempt.Produced{}, err
+	}
+	return *out.Produced, nil
+}
+
+// Verify lets a worker score a candidate.
+func (h *Hub) Verify(ctx context.Context, req attempt.Verification) (family.Verdict, error) {
+	c, err := h.Store.Find(req.Candidate)
+	if err != nil {
+		return family.Verdict{}, attempt.Failed(err, verdict.PhaseVerify)
+	}
+	key := record.AttemptKey{Task: req.Case.Sandbox.ID(), Attempt: req.Case.Attempt}
+	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: "v", phase: verdict.PhaseVerify, request: remote.Request{Verify: &req}, reads: &c})
+	if err != nil {
+		return family.Verdict{}, err
+	}
+	return *out.Verdict, nil
+}
+
+// Release lets go of what this process has of an attempt.
+func (h *Hub) Release(ctx context.Context, key record.AttemptKey) error {
+	if h.Here == nil {
+		return nil
+	}
+	return h.Here.Release(ctx, key)
+}
+
+// random returns a ticket that nobody can guess.
+func random() string { return rand.Text() }
+
+// warn reports what does not stop the run.
+func (h *Hub) warn(format string, args ...any) { h.Warn(fmt.Sprintf(format, args...)) }
+
+// Complete lets a worker find out a row's whole reference, of a family that is a
+// [family.Completer].
+func (h *Hub) Complete(ctx context.Context, c family.Case) (candidate.Candidate, bool, error) {
+	key := record.AttemptKey{Task: c.Sandbox.ID(), Attempt: c.Attempt}
+	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: "c", phase: verdict.PhasePrepare, request: remote.Request{Complete: &c}})
+	if err != nil || !out.Completed.Found {
+		return candidate.Candidate{}, false, err
+	}
+	done := out.Completed.Candidate
+	return candidate.New(done.Kind, done.Origin, out.Completed.Data), true, nil
+}

@@ -1,0 +1,268 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"securebench/internal/attended"
+	"securebench/internal/candidate"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/remote"
+	"securebench/internal/verdict"
+)
+
+// order is a call that a worker is to make.
+type order struct {
+	role    remote.Role
+	key     record.AttemptKey
+	kind    string // part of the job's name
+	phase   verdict.Phase
+	request remote.Request
+	reads   *candidate.Candidate // that the worker may have
+	starts  func()               // is called when a worker begins; nil is not
+}
+
+// job is a call that the run waits for.
+type job struct {
+	order
+	id, nonce string
+	encoded   []byte // the request
+	ended     chan ending
+
+	// What follows is guarded by the hub's lock.
+	holder   string // "" for none
+	grant    int64
+	restored bool      // the holder has it from an earlier part of the run
+	beat     time.Time // the last of its holder
+	ticket   string
+	stored   *candidate.Candidate // that the holder has put
+	value    []byte               // that the holder has put
+	taken    bool                 // it has ended
+}
+
+// ending is how a job ended.
+type ending struct {
+	outcome remote.Outcome
+	who     string
+	err     error
+}
+
+// jobID names the job of an attempt as one token of a subject.
+func jobID(key record.AttemptKey, kind string) string {
+	sum := sha256.Sum256([]byte(key.Task))
+	return fmt.Sprintf("%s-%d-%s", hex.EncodeToString(sum[:12]), key.Attempt, kind)
+}
+
+// call queues a job and waits until a worker has done it. An error is an
+// [*attempt.Error].
+func (h *Hub) call(ctx context.Context, o order) (remote.Outcome, error) {
+	encoded, err := attempt.Encode(o.request)
+	if err != nil {
+		return remote.Outcome{}, attempt.Failed(err, o.phase)
+	}
+	id := jobID(o.key, o.kind)
+	j := &job{order: o, id: id, encoded: encoded, nonce: remote.Nonce(h.Salt, id, encoded), ended: make(chan ending, 1)}
+	h.add(j)
+	defer h.remove(j)
+	if err := h.publish(ctx, j); err != nil {
+		h.warn("queueing a job: %v", err) // it is queued again soon
+	}
+	select {
+	case e := <-j.ended:
+		return h.outcome(j, e)
+	case <-ctx.Done():
+		return remote.Outcome{}, attempt.Failed(context.Cause(ctx), o.phase)
+	}
+}
+
+// outcome returns what a job ended with.
+func (h *Hub) outcome(j *job, e ending) (remote.Outcome, error) {
+	switch {
+	case e.err != nil:
+		return remote.Outcome{}, attempt.Failed(e.err, j.phase)
+	case e.outcome.Failed != nil:
+		return remote.Outcome{}, e.outcome.Failed
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	by := h.by[j.key]
+	switch j.kind {
+	case "p":
+		by.Produce = e.who
+	case "v":
+		by.Verify = e.who
+	}
+	h.by[j.key] = by
+	return e.outcome, nil
+}
+
+// add makes a job known. A worker that had it before the run was interrupted still has
+// it.
+func (h *Hub) add(j *job) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g, ok := h.journal.held(j.id); ok {
+		j.grant = g.Grant
+		if j.holder = g.Who; g.Who != "" {
+			j.restored, j.beat = true, time.Now()
+		}
+	}
+	h.jobs[j.id] = j
+}
+
+// remove forgets a job.
+func (h *Hub) remove(j *job) {
+	h.mu.Lock()
+	delete(h.jobs, j.id)
+	delete(h.tickets, j.ticket)
+	held := j.holder != ""
+	h.mu.Unlock()
+	if held {
+		h.note(grantLine{Job: j.id, Grant: j.grant})
+	} else {
+		h.unqueue(j)
+	}
+}
+
+// note writes a grant down.
+func (h *Hub) note(g grantLine) {
+	if err := h.journal.write(g); err != nil {
+		h.warn("%v", err)
+	}
+}
+
+// subject is where a job is queued.
+func (h *Hub) subject(j *job) string { return remote.Work(h.token, j.role, j.id) }
+
+// publish queues a job, unless it is queued.
+func (h *Hub) publish(ctx context.Context, j *job) error {
+	b, err := attempt.Encode(remote.Job{ID: j.id, Nonce: j.nonce})
+	if err != nil {
+		return err
+	}
+	ctx, stop := attended.WithTimeout(ctx, startTime)
+	defer stop()
+	_, err = h.broker.js.Publish(ctx, h.subject(j), b)
+	if full := (*jetstream.APIError)(nil); errors.As(err, &full) && full.ErrorCode == tooMany {
+		return nil
+	}
+	return err
+}
+
+// tooMany is the queue's answer to a second message of a job.
+const tooMany = 10077
+
+// unqueue takes a job out of the queue: no worker's acknowledgement decides that.
+func (h *Hub) unqueue(j *job) {
+	ctx, stop := attended.WithTimeout(context.Background(), startTime)
+	defer stop()
+	err := h.broker.queues[j.role].Purge(ctx, jetstream.WithPurgeSubject(h.subject(j)))
+	if err != nil && !h.closing() {
+		h.warn("taking a job out of the queue: %v", err) // whoever gets it hears that nobody waits for it
+	}
+}
+
+// closing reports whether this part of the run has ended.
+func (h *Hub) closing() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended
+}
+
+// end ends a job, once. The caller holds the lock.
+func (j *job) end(e ending) {
+	if !j.taken {
+		j.taken = true
+		j.ended <- e
+	}
+}
+
+// watch takes jobs from workers that are silent, queues again what the queue has lost,
+// and sees who is invited.
+func (h *Hub) watch(ctx context.Context) {
+	every := time.NewTicker(min(h.Lease/8, time.Second))
+	defer every.Stop()
+	for reconciled := time.Now(); ; {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+		h.expire()
+		if err := h.readInvited(); err != nil {
+			h.warn("%v", err)
+		}
+		if time.Since(reconciled) >= h.Lease {
+			h.reconcile(ctx)
+			reconciled = time.Now()
+		}
+	}
+}
+
+// expire takes jobs from workers that have been silent for a lease. That counts as a
+// try of the attempt, unless it was of an earlier part of the run.
+func (h *Hub) expire() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, j := range h.jobs {
+		if j.holder == "" || j.taken || time.Since(j.beat) < h.Lease {
+			continue
+		}
+		if j.restored {
+			j.holder, j.restored = "", false
+			continue
+		}
+		j.end(ending{err: fmt.Errorf("the worker %s stopped answering", j.holder)})
+	}
+}
+
+// reconcile queues jobs that nobody has.
+func (h *Hub) reconcile(ctx context.Context) {
+	if err := h.broker.makeStreams(ctx, h.Lease); err != nil {
+		h.warn("%v", err)
+		return
+	}
+	h.mu.Lock()
+	free := slices.DeleteFunc(slices.Collect(maps.Values(h.jobs)), func(j *job) bool { return j.holder != "" || j.taken })
+	h.mu.Unlock()
+	for _, j := range free {
+		if err := h.publish(ctx, j); err != nil && ctx.Err() == nil {
+			h.warn("queueing a job: %v", err)
+		}
+	}
+}
+
+// readInvited reads who is invited. A worker that is not any more is disconnected, and
+// loses what it has.
+func (h *Hub) readInvited() error {
+	workers, err := h.Keys.Workers()
+	if err != nil {
+		return err
+	}
+	invited := map[string][]remote.Role{}
+	keys := []string{}
+	for _, w := range workers {
+		invited[w.Name] = w.Roles
+		keys = append(keys, w.Key)
+	}
+	h.mu.Lock()
+	h.invited = invited
+	for _, j := range h.jobs {
+		name, _, _ := strings.Cut(j.holder, ".")
+		if _, ok := invited[name]; j.holder != "" && !ok {
+			j.end(ending{err: fmt.Errorf("the worker %s was revoked", j.holder)})
+		}
+	}
+	h.mu.Unlock()
+	return h.broker.refresh(keys)
+}

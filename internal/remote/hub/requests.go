@@ -1,0 +1,303 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"securebench/internal/digest"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/remote"
+	"securebench/internal/sandbox"
+)
+
+// listen answers what workers ask. The queue's server has seen to it that each asks in
+// its own name.
+func (h *Hub) listen() error {
+	at := func(subject string, answer func(who, job string, data []byte) (any, error)) error {
+		_, err := h.broker.conn.Subscribe(subject, func(m *nats.Msg) { h.answer(m, answer) })
+		if err != nil {
+			return fmt.Errorf("listening to workers: %w", err)
+		}
+		return nil
+	}
+	run := "sb." + h.token + "."
+	return errors.Join(
+		at("sb.hello.*.*", func(who, _ string, data []byte) (any, error) {
+			return asked(data, func(m remote.Hello) any { return h.hello(who, m) })
+		}),
+		at(run+"claim.*.*.*", func(who, job string, data []byte) (any, error) {
+			return asked(data, func(m remote.Claim) any { return h.claim(who, job, m) })
+		}),
+		at(run+"beat.*.*", func(who, _ string, data []byte) (any, error) {
+			return asked(data, func(m remote.Beat) any { return h.beat(who, m) })
+		}),
+		at(run+"result.*.*.*", func(who, job string, data []byte) (any, error) {
+			return asked(data, func(m remote.Result) any { return h.result(who, job, m) })
+		}))
+}
+
+// asked decodes a message and answers it.
+func asked[M any](data []byte, answer func(M) any) (any, error) {
+	var m M
+	if err := attempt.Decode(data, &m); err != nil {
+		return nil, err
+	}
+	return answer(m), nil
+}
+
+// answer answers one message. The last parts of its subject are the worker's name, its
+// instance and the job, if there is one.
+func (h *Hub) answer(m *nats.Msg, answer func(who, job string, data []byte) (any, error)) {
+	parts := strings.Split(m.Subject, ".")
+	from := 3 // sb.TOKEN.KIND.NAME.INSTANCE
+	if parts[1] == "hello" {
+		from = 2
+	}
+	job := ""
+	if len(parts) > from+2 {
+		job = parts[from+2]
+	}
+	v, err := answer(parts[from]+"."+parts[from+1], job, m.Data)
+	var b []byte
+	if err == nil {
+		b, err = attempt.Encode(v)
+	}
+	if err != nil {
+		h.warn("a worker's message (%s): %v", parts[from], err)
+		b, _ = attempt.Encode(remote.Answer{State: remote.Refused, Why: "the message cannot be read"}) // plain values
+	}
+	_ = m.Respond(b) // whoever hears nothing asks again
+}
+
+// hello lets a worker in that runs the same program and an equal engine.
+func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
+	name, _, _ := strings.Cut(who, ".")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	roles := slices.DeleteFunc(slices.Clone(m.Roles), func(r remote.Role) bool { return !slices.Contains(h.invited[name], r) })
+	switch {
+	case m.Build != h.Build:
+		return remote.Welcome{Refused: "it is another build of securebench: install the one that the run has"}
+	case len(roles) == 0:
+		return remote.Welcome{Refused: "its credential allows none of the roles that it asks for"}
+	}
+	if why := unequal(h.Engine, m.Engine); why != "" {
+		return remote.Welcome{Refused: why}
+	}
+	w := h.workers[who]
+	if w == nil {
+		w = &Worker{ID: who, Name: name, First: time.Now()}
+		h.workers[who] = w
+	}
+	w.Roles, w.Build, w.Engine, w.Last, w.left = roles, m.Build, m.Engine, time.Now(), false
+	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Roles: roles}
+	for _, r := range roles {
+		t := random()
+		h.tickets[t] = ticket{role: r, who: who}
+		out.Tickets[r] = t
+	}
+	return out
+}
+
+// unequal says how a worker's engine differs from the run's in what a score can depend
+// on, or "". Kernels may differ.
+func unequal(want *sandbox.Info, is sandbox.Info) string {
+	if want == nil {
+		return ""
+	}
+	for _, p := range []struct{ what, want, is string }{
+		{"engine", want.Name, is.Name}, {"version of the engine", want.Version, is.Version}, {"runtime", want.Runtime, is.Runtime},
+		{"version of control groups", want.CgroupVersion, is.CgroupVersion}, {"architecture", want.Arch, is.Arch},
+		{"system call filter", want.Seccomp, is.Seccomp}, {"system call filter of agents", want.SeccompTracing, is.SeccompTracing},
+	} {
+		if p.want != p.is {
+			return fmt.Sprintf("its %s is %q, and the run's is %q", p.what, p.is, p.want)
+		}
+	}
+	return ""
+}
+
+// claim gives a job to a worker, unless another has it.
+func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
+	h.mu.Lock()
+	w, j := h.workers[who], h.jobs[id]
+	switch {
+	case h.done:
+		h.mu.Unlock()
+		return remote.Grant{State: remote.Done}
+	case w == nil, j == nil && h.awaited(who, id, c.Grant): // it introduces itself again with its next beat
+		h.mu.Unlock()
+		return remote.Grant{State: remote.Later}
+	case j == nil, h.ended:
+		h.mu.Unlock()
+		return remote.Grant{State: remote.Cancelled}
+	case j.taken, j.nonce != c.Nonce, !slices.Contains(w.Roles, j.role):
+		h.mu.Unlock()
+		return remote.Grant{State: remote.Cancelled}
+	}
+	again := j.holder == who && c.Grant == j.grant
+	switch {
+	case !again && j.holder != "":
+		h.mu.Unlock()
+		return remote.Grant{State: remote.Later}
+	case !again && c.Grant > 0:
+		h.mu.Unlock()
+		return remote.Grant{State: remote.Fenced}
+	}
+	if !again {
+		j.grant++
+		j.holder = who
+		w.Deliveries++
+	}
+	delete(h.tickets, j.ticket)
+	j.beat, j.ticket = time.Now(), random()
+	h.tickets[j.ticket] = ticket{role: j.role, who: who, job: j}
+	out := remote.Grant{State: remote.OK, Grant: j.grant, Ticket: j.ticket}
+	h.mu.Unlock()
+	if !again {
+		h.note(grantLine{Job: id, Grant: out.Grant, Who: who})
+		h.unqueue(j)
+		if j.starts != nil {
+			j.starts()
+		}
+	}
+	return out
+}
+
+// beat notes that a worker lives and what it has.
+func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := remote.Pulse{Jobs: map[string]remote.State{}, Done: h.done, Ended: h.ended}
+	if w := h.workers[who]; w != nil {
+		w.Last, w.left = time.Now(), b.Leaving
+	} else {
+		out.Hello = true
+	}
+	for _, held := range b.Jobs {
+		out.Jobs[held.ID] = h.has(who, held)
+	}
+	if b.Leaving {
+		h.takeBack(who, b.Jobs)
+	}
+	return out
+}
+
+// takeBack takes from a worker that leaves what it does not have any more. Others get
+// it as soon as it is queued again. The caller holds the lock.
+func (h *Hub) takeBack(who string, has []remote.Held) {
+	for id, j := range h.jobs {
+		if j.holder != who || j.taken || slices.ContainsFunc(has, func(held remote.Held) bool { return held.ID == id }) {
+			continue
+		}
+		j.holder = ""
+		delete(h.tickets, j.ticket)
+		h.work.Go(func() {
+			if err := h.publish(context.Background(), j); err != nil && !h.closing() {
+				h.warn("queueing a job: %v", err)
+			}
+		})
+	}
+}
+
+// has says whether a worker still has a job. The caller holds the lock.
+func (h *Hub) has(who string, held remote.Held) remote.State {
+	j := h.jobs[held.ID]
+	switch {
+	case h.done:
+		return remote.Done
+	case h.ended:
+		return remote.Cancelled
+	case j == nil && h.awaited(who, held.ID, held.Grant):
+		return remote.OK
+	case j == nil:
+		return remote.Cancelled
+	case j.nonce != held.Nonce:
+		return remote.Cancelled
+	case j.holder == "" && h.awaited(who, held.ID, held.Grant): // it was silent for a while, and nobody else has it
+		j.holder = who
+	case j.holder != who || j.grant != held.Grant:
+		return remote.Fenced
+	}
+	j.beat, j.restored = time.Now(), false
+	return remote.OK
+}
+
+// awaited reports whether a worker was the last that was given a job, and that has not
+// ended. A run that goes on may wait for it only later.
+func (h *Hub) awaited(who, id string, grant int64) bool {
+	g, ok := h.journal.held(id)
+	return ok && g.Who == who && g.Grant == grant
+}
+
+// result takes what came of a job, if the worker has it. Everything else changes
+// nothing.
+func (h *Hub) result(who, id string, r remote.Result) remote.Answer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	j := h.jobs[id]
+	switch {
+	case j == nil && h.awaited(who, id, r.Grant) && !h.ended:
+		return remote.Answer{State: remote.Later}
+	case j == nil, h.ended, j.taken:
+		return remote.Answer{State: remote.Superseded}
+	case j.nonce != r.Nonce:
+		return remote.Answer{State: remote.Refused, Why: "it is not the result of this job"}
+	case j.holder != who || j.grant != r.Grant:
+		h.warn("a result of the worker %s comes too late: another one has the job", who)
+		return remote.Answer{State: remote.Superseded}
+	}
+	out, err := j.read(r)
+	if err != nil {
+		j.end(ending{err: fmt.Errorf("the worker %s: %w", who, err)})
+		return remote.Answer{State: remote.Refused, Why: err.Error()}
+	}
+	j.end(ending{outcome: out, who: who})
+	return remote.Answer{State: remote.Committed}
+}
+
+// read decodes a result strictly. The caller holds the lock.
+func (j *job) read(r remote.Result) (out remote.Outcome, err error) {
+	data := []byte(r.Value)
+	if r.Put != "" {
+		if data = j.value; digest.Bytes(data) != r.Put {
+			return out, errors.New("the result is not what it has put")
+		}
+	}
+	if err := attempt.Decode(data, &out); err != nil {
+		return out, errors.New("its result cannot be read")
+	}
+	set := 0
+	for _, there := range []bool{out.Produced != nil, out.Verdict != nil, out.Completed != nil, out.Failed != nil} {
+		if there {
+			set++
+		}
+	}
+	fits := map[string]bool{"p": out.Produced != nil, "v": out.Verdict != nil, "c": out.Completed != nil}[j.kind] || out.Failed != nil
+	if set != 1 || !fits {
+		return out, errors.New("its result is of another kind")
+	}
+	p := out.Produced
+	if p == nil {
+		return out, nil
+	}
+	if p.Candidate == nil {
+		if p.Rejection == nil && p.Limit == "" {
+			return out, errors.New("its result has neither a candidate nor a reason for its absence")
+		}
+		return out, nil
+	}
+	if j.stored == nil || j.stored.Digest != p.Candidate.Digest || j.stored.Kind != p.Candidate.Kind {
+		return out, errors.New("its candidate is not what it has put")
+	}
+	stored := *j.stored
+	stored.Origin, stored.Redacted = p.Candidate.Origin, p.Candidate.Redacted
+	p.Candidate = &stored
+	return out, nil
+}

@@ -1,0 +1,236 @@
+// Package site sets up what makes the calls of a run on a worker's machine: an engine
+// that is open, the families' verifiers, and the configured agent, from what the run's
+// hub says of them.
+package site
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"securebench/internal/agent"
+	"securebench/internal/agent/kinds"
+	"securebench/internal/agent/setup"
+	"securebench/internal/capacity"
+	"securebench/internal/config"
+	"securebench/internal/families"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/compile"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/redact"
+	"securebench/internal/remote"
+	"securebench/internal/remote/worker"
+	"securebench/internal/sandbox"
+	"securebench/internal/scoring"
+	"securebench/internal/source"
+	"securebench/internal/verdict"
+	"securebench/internal/workload"
+)
+
+// Site makes calls of one run.
+type Site struct {
+	*attempt.Local
+	scorer *scoring.Scorer
+	agent  setup.Agent // nil for a worker that does not produce
+	slots  int
+
+	mu    sync.Mutex
+	users map[workload.User]sandbox.User
+}
+
+var _ worker.Site = (*Site)(nil)
+
+// Opener returns what makes sites on an engine. warn reports what does not stop a call.
+func Opener(engine sandbox.Engine, slots int, warn func(string)) func(context.Context, worker.Setting) (worker.Site, error) {
+	return func(ctx context.Context, set worker.Setting) (worker.Site, error) {
+		s, err := open(ctx, engine, set, warn)
+		if err != nil {
+			return nil, err
+		}
+		s.slots = cmp.Or(slots, s.slots)
+		return s, nil
+	}
+}
+
+// open makes a site.
+func open(ctx context.Context, engine sandbox.Engine, set worker.Setting, warn func(string)) (_ *Site, err error) {
+	order, verifies := set.Orders[remote.Verify]
+	produce, produces := set.Orders[remote.Produce]
+	if !verifies {
+		order = produce
+	}
+	cfg := configuration(order)
+	public, eval := digests(order.Public), digests(order.Eval)
+	s := &Site{scorer: &scoring.Scorer{Engine: engine, Images: order.Images}, users: map[workload.User]sandbox.User{}}
+	if s.scorer.Files, err = family.OpenFiles(set.Public, set.Eval, public, eval); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	w := &workload.Workload{Loaded: &compile.Loaded{Pack: &pack.Pack{PublicFiles: public, EvalFiles: eval}}, Families: families.All(), Loads: map[capacity.Load]string{}}
+	for _, l := range order.Loads {
+		w.Loads[l.Load] = l.Task
+	}
+	plan, err := s.scorer.Plan(ctx, w, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.slots = plan.Workers
+	s.Local = &attempt.Local{Store: set.Store}
+	s.scorer.MakeVerifiers(w.Families, order.RunID, cfg, plan.Verifications)
+	if verifies {
+		s.Local.Verifiers = s.scorer.Verifiers
+	}
+	if produces && produce.Harness != nil {
+		s.Local.Agent, err = s.equip(configuration(produce), produce, w, warn)
+	}
+	return s, err
+}
+
+// configuration returns the parts of a configuration that calls depend on.
+func configuration(o remote.Order) *config.Tester {
+	cfg := config.Default()
+	cfg.RunID, cfg.Limits, cfg.Verification, cfg.Sandbox, cfg.ScoreTimeouts, cfg.Retries = o.RunID, o.Limits, o.Verification, o.Sandbox, o.ScoreTimeouts, o.Retries
+	return cfg
+}
+
+// digests returns the digests of files by path.
+func digests(files map[string]remote.File) map[string]string {
+	out := make(map[string]string, len(files))
+	for name, f := range files {
+		out[name] = f.Digest
+	}
+	return out
+}
+
+// equip sets up the agent that the run has configured.
+func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, warn func(string)) (agent.Agent, error) {
+	section, err := source.ParseJSON("harness.config", 1, o.Harness.Config)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Harness = config.Harness{Type: o.Harness.Type, Env: o.Harness.Env, Required: o.Harness.Required, Config: section}
+	opener, problems := kinds.Configured(cfg.Harness)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	lookup := func(name string) (string, bool) { v, ok := o.Env[name]; return v, ok }
+	s.agent, err = opener(setup.Around{Outside: setup.Outside{LookupEnv: lookup}, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.agent.Agent(setup.Ground{Scorer: s.scorer, Work: w, Workers: s.slots})
+	if err != nil {
+		return nil, err
+	}
+	h, ok := made.(*agent.Harness)
+	if !ok {
+		return nil, fmt.Errorf("the agent %s does not run on a worker", o.Harness.Type)
+	}
+	h.Users = s.user
+	return h, nil
+}
+
+// user returns a user that was looked up.
+func (s *Site) user(image, name string) (sandbox.User, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u, ok := s.users[workload.User{Image: image, Name: name}]
+	return u, ok
+}
+
+// Slots is how many calls the machine has room for.
+func (s *Site) Slots() int { return s.slots }
+
+// Produce runs an agent, if the engine has its image.
+func (s *Site) Produce(ctx context.Context, req agent.Request) (attempt.Produced, error) {
+	if s.Local.Agent == nil {
+		return attempt.Produced{}, attempt.Failed(errors.New("this worker has no agent"), verdict.PhasePrepare)
+	}
+	image := req.Image
+	if h, ok := s.Local.Agent.(*agent.Harness); ok && h.Image != nil {
+		image = *h.Image
+	}
+	err := s.has(ctx, image)
+	if name := req.View.Environment().User; err == nil && name != "" {
+		err = s.know(ctx, image, name)
+	}
+	if err != nil {
+		return attempt.Produced{}, attempt.Failed(err, verdict.PhasePrepare)
+	}
+	return s.Local.Produce(ctx, req)
+}
+
+// has reports an error unless the engine has an image.
+func (s *Site) has(ctx context.Context, want sandbox.Image) error {
+	if want.ID == "" {
+		return nil
+	}
+	is, err := s.scorer.Engine.Image(ctx, want.Ref)
+	if err != nil {
+		return fmt.Errorf("looking up the image: %w", err)
+	}
+	if is.ID != want.ID {
+		return fmt.Errorf("the image %s is another one on this worker: %s instead of %s", want.Ref, is.ID, want.ID)
+	}
+	return nil
+}
+
+// know looks a user up, once.
+func (s *Site) know(ctx context.Context, image sandbox.Image, name string) error {
+	if _, ok := s.user(image.Ref, name); ok {
+		return nil
+	}
+	u, err := s.scorer.Engine.User(ctx, image, name)
+	if err != nil {
+		return fmt.Errorf("looking up the row's user: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users[workload.User{Image: image.Ref, Name: name}] = u
+	return nil
+}
+
+// Verify scores a candidate, if the engine has its image.
+func (s *Site) Verify(ctx context.Context, req attempt.Verification) (family.Verdict, error) {
+	err := s.has(ctx, req.Case.Image)
+	if err == nil && s.Local.Verifiers[req.Case.Sandbox.Family()] == nil {
+		err = errors.New("this worker does not verify candidates of that family")
+	}
+	if err != nil {
+		return family.Verdict{}, attempt.Failed(err, verdict.PhaseVerify)
+	}
+	return s.Local.Verify(ctx, req)
+}
+
+// Complete returns a row's whole reference.
+func (s *Site) Complete(ctx context.Context, c family.Case) (remote.Completed, error) {
+	full, ok := s.Local.Verifiers[c.Sandbox.Family()].(family.Completer)
+	if !ok {
+		return remote.Completed{}, errors.New("this worker does not complete references of that family")
+	}
+	if err := s.has(ctx, c.Image); err != nil {
+		return remote.Completed{}, err
+	}
+	done, found, err := full.Complete(ctx, c)
+	if err != nil || !found {
+		return remote.Completed{}, err
+	}
+	b, err := done.Bytes()
+	return remote.Completed{Found: true, Candidate: done, Data: b}, err
+}
+
+// Close releases what verifiers keep, and the pack's files. The engine stays open.
+func (s *Site) Close(ctx context.Context) error {
+	errs := []error{s.scorer.CloseVerifiers(ctx), s.scorer.Files.Close()}
+	if s.agent != nil {
+		errs = append(errs, s.agent.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,185 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"securebench/internal/attended"
+	"securebench/internal/candidate"
+	"securebench/internal/digest"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/remote"
+	"securebench/internal/verdict"
+)
+
+// do makes the call of a job and offers its outcome until the hub has answered.
+func (s *session) do(ctx context.Context, h *held, ticket string) {
+	var q remote.Request
+	var out remote.Outcome
+	err := s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.get(ctx, ticket, "/request", &q) })
+	switch {
+	case err != nil:
+		out.Failed = attempt.Failed(err, verdict.PhasePrepare)
+	case q.Produce != nil:
+		out = s.produce(ctx, q)
+	case q.Verify != nil:
+		out = s.verify(ctx, h, &ticket, q)
+	case q.Complete != nil:
+		out = s.complete(ctx, q)
+	default:
+		out.Failed = attempt.Failed(errors.New("the job is of a kind that this build does not know"), verdict.PhasePrepare)
+	}
+	var left *candidate.Candidate
+	if out.Produced != nil && out.Produced.Candidate != nil {
+		left = out.Produced.Candidate
+		defer s.shelf.letGo(left.Digest)
+	}
+	if ctx.Err() != nil {
+		return // nobody waits for it
+	}
+	if left != nil {
+		if err := s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.put(ctx, ticket, *left) }); err != nil {
+			out = remote.Outcome{Failed: attempt.Failed(err, verdict.PhaseCapture)}
+		}
+	}
+	s.offer(ctx, h, ticket, out)
+}
+
+// withTicket asks the hub with the ticket of a job until it answers. A ticket that it
+// does not know is claimed again.
+func (s *session) withTicket(ctx context.Context, h *held, ticket *string, ask func(ticket string) error) error {
+	for {
+		err := ask(*ticket)
+		var refused errNo
+		switch {
+		case err == nil, errors.As(err, &refused), errors.Is(err, candidate.ErrStore), errors.Is(err, candidate.ErrDamaged), ctx.Err() != nil:
+			return err
+		case errors.Is(err, errTicket):
+			got, ok := s.claim(ctx, h)
+			if !ok {
+				h.cancel(errTaken)
+				return errTaken
+			}
+			*ticket = got
+		}
+		if attended.Pause(ctx, again) != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// release lets go of what an attempt has here. What cannot be removed now is removed by
+// the next start.
+func (s *session) release(ctx context.Context, key record.AttemptKey) {
+	ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer stop()
+	if err := s.site.Release(ctx, key); err != nil {
+		s.Say(fmt.Sprintf("cleaning up: %v", err))
+	}
+}
+
+// produce runs an agent. Of one that has ended, the capture alone is repeated: it must
+// not run, or be paid, twice.
+func (s *session) produce(ctx context.Context, q remote.Request) (out remote.Outcome) {
+	req := *q.Produce
+	defer s.release(ctx, record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt})
+	for try := 0; ; try++ {
+		p, err := s.site.Produce(ctx, req)
+		if err == nil {
+			out.Produced = &p
+			return out
+		}
+		failed := failure(err, verdict.PhaseProduce)
+		if failed.Stands && try < s.retries && attended.Pause(ctx, again) == nil {
+			continue
+		}
+		if failed.Stands { // another try would run the agent again
+			failed.Stands, failed.Class = false, attempt.Final
+		}
+		out.Failed = failed
+		return out
+	}
+}
+
+// failure returns the error of a call as a value.
+func failure(err error, phase verdict.Phase) *attempt.Error {
+	if failed, ok := errors.AsType[*attempt.Error](err); ok {
+		return failed
+	}
+	return attempt.Failed(err, phase)
+}
+
+// verify scores a candidate.
+func (s *session) verify(ctx context.Context, h *held, ticket *string, q remote.Request) (out remote.Outcome) {
+	req := *q.Verify
+	if err := s.withTicket(ctx, h, ticket, func(ticket string) error { return s.fetch(ctx, ticket, req.Candidate) }); err != nil {
+		out.Failed = attempt.Failed(err, verdict.PhaseVerify)
+		return out
+	}
+	defer s.shelf.letGo(req.Candidate.Digest)
+	defer s.release(ctx, record.AttemptKey{Task: req.Case.Sandbox.ID(), Attempt: req.Case.Attempt})
+	v, err := s.site.Verify(ctx, req)
+	if err != nil {
+		out.Failed = failure(err, verdict.PhaseVerify)
+		return out
+	}
+	out.Verdict = &v
+	return out
+}
+
+// complete finds out a row's whole reference.
+func (s *session) complete(ctx context.Context, q remote.Request) (out remote.Outcome) {
+	c, err := s.site.Complete(ctx, *q.Complete)
+	if err != nil {
+		out.Failed = failure(err, verdict.PhasePrepare)
+		return out
+	}
+	out.Completed = &c
+	return out
+}
+
+// offer sends the outcome of a job until the hub has answered.
+func (s *session) offer(ctx context.Context, h *held, ticket string, out remote.Outcome) {
+	value, err := attempt.Encode(out)
+	if err != nil {
+		value, _ = attempt.Encode(remote.Outcome{Failed: attempt.Failed(err, verdict.PhaseCapture)}) // plain values
+	}
+	r := remote.Result{Nonce: h.Nonce, Grant: h.Grant, Value: value}
+	if len(value) > remote.MaxInline {
+		r.Value, r.Put = nil, digest.Bytes(value)
+	}
+	for {
+		if r.Put != "" {
+			err = s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.putValue(ctx, ticket, value) })
+		}
+		var a remote.Answer
+		if err == nil {
+			err = s.ask(ctx, remote.Subject(s.run.Token, remote.ResultKind, s.who, h.ID), r, &a)
+		}
+		if err == nil && a.State != remote.Later {
+			if a.State == remote.Refused {
+				s.Say("the hub refuses a result: " + a.Why)
+			}
+			return
+		}
+		err = nil
+		if attended.Pause(ctx, again) != nil {
+			return
+		}
+	}
+}
+
+// putValue sends a large value.
+func (s *session) putValue(ctx context.Context, ticket string, value []byte) error {
+	answer, err := s.request(ctx, http.MethodPut, ticket, "/value", bytes.NewReader(value))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, answer)
+	return errors.Join(err, answer.Close())
+}

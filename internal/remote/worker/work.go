@@ -1,0 +1,277 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"securebench/internal/attended"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/remote"
+)
+
+// held is a job that the worker has.
+type held struct {
+	remote.Held
+	cancel context.CancelCauseFunc
+}
+
+// errTaken ends a call that nobody waits for here any more.
+var errTaken = errors.New("the hub has taken the job back")
+
+// work does jobs until the run has finished or the worker is to leave.
+func (s *session) work(ctx context.Context) error {
+	slots := s.Slots
+	if slots == 0 {
+		slots = s.site.Slots()
+	}
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	calls, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.fetchAll(fetching, calls, slots)
+	}()
+	e := s.beatUntil(ctx)
+	stop()
+	<-stopped
+	if e.done || e.err != nil {
+		cancel(errTaken)
+		s.jobs.Wait()
+	} else {
+		s.drain(cancel)
+	}
+	s.leave()
+	switch {
+	case e.err != nil:
+		return e.err
+	case e.done:
+		return nil
+	}
+	return ErrDrained
+}
+
+// beatUntil says what the worker has until the session ends, and carries out the answers.
+func (s *session) beatUntil(ctx context.Context) ending {
+	every := time.NewTicker(s.run.Lease / 4)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ending{drain: true}
+		case <-every.C:
+		case <-s.changed:
+		}
+		s.beat(ctx)
+		if e := s.ended(); e.done || e.drain || e.err != nil {
+			return e
+		}
+	}
+}
+
+// beat says what the worker has, and ends what it has no more. Without an answer it goes
+// on: a hub that is away for a while loses nothing.
+func (s *session) beat(ctx context.Context) {
+	var p remote.Pulse
+	if s.ask(ctx, remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: s.has()}, &p) != nil {
+		return
+	}
+	s.mu.Lock()
+	for id, state := range p.Jobs {
+		if h := s.active[id]; h != nil && (state == remote.Fenced || state == remote.Cancelled || state == remote.Done) {
+			h.cancel(errTaken)
+		}
+	}
+	s.end.done, s.end.drain = s.end.done || p.Done, s.end.drain || p.Drain
+	s.mu.Unlock()
+	if p.Hello {
+		if err := s.hello(ctx); err != nil && ctx.Err() == nil {
+			s.mu.Lock()
+			s.end.err = err
+			s.mu.Unlock()
+		}
+	}
+}
+
+// has lists what the worker has.
+func (s *session) has() []remote.Held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []remote.Held{}
+	for _, h := range s.active {
+		if h.Grant > 0 {
+			out = append(out, h.Held)
+		}
+	}
+	return out
+}
+
+// drain lets the calls end that are under way, for as long as they may.
+func (s *session) drain(cancel context.CancelCauseFunc) {
+	s.Say(fmt.Sprintf("leaving when %d calls have ended, in %s at the latest", len(s.has()), s.Grace))
+	over, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() { s.jobs.Wait(); stop() }()
+	every := time.NewTicker(s.run.Lease / 4)
+	defer every.Stop()
+	grace := time.NewTimer(s.Grace)
+	defer grace.Stop()
+	for {
+		select {
+		case <-over.Done():
+			return
+		case <-every.C:
+			s.beat(over)
+		case <-grace.C:
+			cancel(errTaken)
+			s.jobs.Wait()
+			return
+		}
+	}
+}
+
+// leave says that the worker has nothing and wants nothing.
+func (s *session) leave() {
+	var p remote.Pulse
+	_ = s.ask(context.Background(), remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: []remote.Held{}, Leaving: true}, &p) // a lease later it is known anyway
+}
+
+// fetchAll fetches jobs and does so many at a time.
+func (s *session) fetchAll(ctx, calls context.Context, slots int) {
+	free := make(chan struct{}, slots)
+	for {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		m := s.next(ctx)
+		if m == nil {
+			<-free
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		s.jobs.Go(func() {
+			defer func() { <-free }()
+			s.take(calls, m)
+		})
+	}
+}
+
+// next returns a queued job, nil if there is none for a while. Verifications come
+// first: they end attempts.
+func (s *session) next(ctx context.Context) *nats.Msg {
+	roles := s.run.Roles
+	for _, r := range []remote.Role{remote.Verify, remote.Produce} {
+		has := false
+		for _, mine := range roles {
+			has = has || mine == r
+		}
+		if !has {
+			continue
+		}
+		wait := time.Duration(0)
+		if len(roles) == 1 || r == remote.Produce {
+			wait = time.Second / time.Duration(len(roles)*len(roles))
+		}
+		if m := s.pull(ctx, r, wait); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// pull asks the queue of a role for a job, and waits for one for some time.
+func (s *session) pull(ctx context.Context, r remote.Role, wait time.Duration) *nats.Msg {
+	ask := `{"batch":1,"no_wait":true}`
+	if wait > 0 {
+		ask = fmt.Sprintf(`{"batch":1,"expires":%d}`, wait.Nanoseconds())
+	}
+	ctx, stop := attended.WithTimeout(ctx, wait+askTime)
+	defer stop()
+	err := s.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+remote.Stream(s.run.Token, r)+"."+remote.Consumer, s.queue.Subject, []byte(ask))
+	var m *nats.Msg
+	if err == nil {
+		m, err = s.queue.NextMsgWithContext(ctx) // which may answer an earlier question
+	}
+	switch {
+	case err != nil:
+		_ = attended.Pause(ctx, again) // the hub is away
+		return nil
+	case !strings.HasPrefix(m.Reply, "$JS.ACK."): // there is no job
+		if m.Header.Get("Status") == "409" || m.Header.Get("Status") == "503" {
+			_ = attended.Pause(ctx, again)
+		}
+		return nil
+	}
+	return m
+}
+
+// take claims a job, does it and offers what came of it.
+func (s *session) take(calls context.Context, m *nats.Msg) {
+	var q remote.Job
+	if attempt.Decode(m.Data, &q) != nil {
+		return // the hub queues what it waits for again
+	}
+	ctx, cancel := context.WithCancelCause(calls)
+	defer cancel(nil)
+	h := &held{Held: remote.Held{ID: q.ID, Nonce: q.Nonce}, cancel: cancel}
+	s.mu.Lock()
+	busy := s.active[q.ID] != nil
+	if !busy {
+		s.active[q.ID] = h
+	}
+	s.mu.Unlock()
+	if busy { // with an earlier call for the same attempt
+		s.giveBack(m)
+		return
+	}
+	defer func() {
+		s.mu.Lock()
+		delete(s.active, q.ID)
+		s.mu.Unlock()
+	}()
+	ticket, ok := s.claim(ctx, h)
+	if !ok {
+		s.giveBack(m)
+		return
+	}
+	s.do(ctx, h, ticket)
+}
+
+// giveBack returns a job to the queue, for later.
+func (s *session) giveBack(m *nats.Msg) {
+	_ = m.Respond(fmt.Appendf(nil, `-NAK {"delay": %d}`, (s.run.Lease / 8).Nanoseconds())) // a lease later it comes again anyway
+}
+
+// claim asks for a job, and returns the ticket for it.
+func (s *session) claim(ctx context.Context, h *held) (ticket string, ok bool) {
+	var g remote.Grant
+	for {
+		err := s.ask(ctx, remote.Subject(s.run.Token, remote.ClaimKind, s.who, h.ID), remote.Claim{Nonce: h.Nonce, Grant: h.Grant}, &g)
+		if err == nil && (g.State != remote.Later || h.Grant == 0) {
+			break
+		}
+		if h.Grant == 0 || attended.Pause(ctx, again) != nil {
+			return "", false
+		}
+	}
+	switch g.State {
+	case remote.OK:
+		s.mu.Lock()
+		h.Grant = g.Grant
+		s.mu.Unlock()
+		return g.Ticket, true
+	case remote.Later:
+		s.poke() // the hub may not know this worker
+	}
+	return "", false
+}

@@ -1,0 +1,339 @@
+// Package worker makes calls of a run's attempts on its machine: it asks the run's hub
+// for jobs, makes each call, and offers what came of it until the hub has answered. It
+// holds no key of a run but its own credential, and what it gets of a pack is what its
+// roles need.
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"securebench/internal/attended"
+	"securebench/internal/candidate"
+	"securebench/internal/family"
+	"securebench/internal/fault"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/remote"
+	"securebench/internal/sandbox"
+)
+
+// The times of a worker.
+const (
+	// askTime bounds the wait for one answer of the hub.
+	askTime = 10 * time.Second
+	// again is the pause before a worker asks again that has heard nothing.
+	again = 500 * time.Millisecond
+	// refusals is how often in a row a hub refuses a worker that is not invited.
+	refusals = 6
+	// closeTime bounds the end of what a run had here.
+	closeTime = 30 * time.Second
+)
+
+// Site makes calls on this machine for one run.
+type Site interface {
+	attempt.Worker
+	// Complete returns a row's whole reference.
+	Complete(ctx context.Context, c family.Case) (remote.Completed, error)
+	// Slots is how many calls the machine has room for.
+	Slots() int
+	// Close releases what the site keeps.
+	Close(ctx context.Context) error
+}
+
+// Setting is what a site is made of.
+type Setting struct {
+	Orders map[remote.Role]remote.Order // by role of the worker
+	// Public and Eval are folders with the pack's files; Eval is empty for a worker that
+	// does not verify.
+	Public, Eval string
+	Store        attempt.Store
+}
+
+// Options configure a worker. All fields are required unless noted.
+type Options struct {
+	Hub        string // its address
+	Credential remote.Credential
+	Roles      []remote.Role
+	Slots      int    // calls at the same time; 0 is what the site has room for
+	Build      string // digest of this program
+	Engine     sandbox.Info
+	Cache      string        // folder for files of packs
+	Grace      time.Duration // for calls that are under way when the worker is to leave
+	Stay       bool          // wait for the next run when one has finished
+	Open       func(context.Context, Setting) (Site, error)
+	Say        func(string) // gets a line about what happens
+	// Dial connects to the hub; nil is the system's.
+	Dial func(network, address string) (net.Conn, error)
+}
+
+// ErrDrained is returned by [Run] when the worker was told to leave and a run goes on.
+var ErrDrained = errors.New("the worker was told to leave")
+
+// ErrRefused is wrapped by the error of [Run] if the hub does not want the worker.
+var ErrRefused = errors.New("the hub refuses this worker")
+
+// Run serves runs until one has finished, or ctx ends.
+func Run(ctx context.Context, o Options) error {
+	w := &worker{Options: o, who: o.Credential.Name + "." + strings.ToLower(rand.Text())}
+	for {
+		err := w.serve(ctx)
+		switch {
+		case err != nil:
+			return err
+		case !o.Stay:
+			return nil
+		}
+		w.Say("the run has finished; waiting for the next")
+	}
+}
+
+// worker is a process, which serves one run after the other.
+type worker struct {
+	Options
+	who string // its name and instance
+}
+
+// serve serves one run until that has finished.
+func (w *worker) serve(ctx context.Context) (err error) {
+	s := &session{worker: w, active: map[string]*held{}, changed: make(chan struct{}, 1)}
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	defer s.conn.Close()
+	if err := s.hello(ctx); err != nil {
+		return err
+	}
+	if err := s.furnish(ctx); err != nil {
+		if ctx.Err() != nil {
+			return ErrDrained
+		}
+		return err
+	}
+	defer func() {
+		ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer stop()
+		err = errors.Join(err, s.site.Close(ctx), s.shelf.close(), os.RemoveAll(s.dir))
+	}()
+	return s.work(ctx)
+}
+
+// session is the service of one run.
+type session struct {
+	*worker
+	conn  *nats.Conn
+	queue *nats.Subscription // for jobs
+	web   *http.Client
+	base  string // of HTTPS
+	site  Site
+	shelf *shelf
+	dir   string // of this session
+
+	retries int // of a capture
+
+	jobs sync.WaitGroup
+
+	mu      sync.Mutex
+	run     remote.Welcome
+	active  map[string]*held // by job
+	end     ending
+	changed chan struct{} // has a value when the hub has something new
+}
+
+// ending says whether and why a session ends.
+type ending struct {
+	done, drain bool
+	err         error
+}
+
+// connect waits for the hub. One that does not know the credential, or that the
+// credential does not know, is an error.
+func (s *session) connect(ctx context.Context) error {
+	tls, err := s.Credential.Client()
+	if err != nil {
+		return fault.As(fault.Integrity, err)
+	}
+	public, err := s.Credential.Public()
+	if err != nil {
+		return fault.As(fault.Integrity, err)
+	}
+	o := []nats.Option{nats.Nkey(public, s.Credential.Sign), nats.Secure(tls), nats.CustomInboxPrefix(remote.Inbox(s.Credential.Name)),
+		nats.MaxReconnects(-1), nats.ReconnectWait(again), nats.ReconnectBufSize(-1), nats.Name(s.who), nats.Timeout(askTime),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ReconnectHandler(func(*nats.Conn) { s.poke() }),
+		nats.ClosedHandler(func(c *nats.Conn) { s.closed(c.LastError()) })}
+	if s.Dial != nil {
+		o = append(o, nats.SetCustomDialer(dialer(s.Dial)))
+	}
+	said := false
+	for refused := 0; ; {
+		s.conn, err = nats.Connect("nats://"+s.Hub, o...)
+		switch {
+		case err == nil:
+			return s.subscribe()
+		case final(err):
+			if refused++; refused < refusals {
+				break // it may not have heard of the invitation yet
+			}
+			return fault.Errorf(fault.Integrity, "%w: %w (ask for a new credential: securebench hub invite)", ErrRefused, err)
+		case !said:
+			said = true
+			s.Say("waiting for a hub at " + s.Hub)
+		}
+		if attended.Pause(ctx, again) != nil {
+			return ErrDrained
+		}
+	}
+}
+
+// subscribe listens to the hub.
+func (s *session) subscribe() (err error) {
+	if _, err = s.conn.Subscribe(remote.Notice(s.who), func(*nats.Msg) { s.poke() }); err == nil {
+		s.queue, err = s.conn.SubscribeSync(s.conn.NewInbox())
+	}
+	if err != nil {
+		return fmt.Errorf("listening to the hub: %w", err)
+	}
+	return nil
+}
+
+// dialer is a function that connects.
+type dialer func(network, address string) (net.Conn, error)
+
+// Dial connects.
+func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+// final reports whether the hub, or this side, does not know the other.
+func final(err error) bool {
+	var unknown interface{ Unwrap() error }
+	text := err.Error()
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || strings.Contains(text, "certificate") && !errors.As(err, &unknown) ||
+		strings.Contains(text, "certificate signed by unknown authority")
+}
+
+// closed notes that the hub has ended the connection for good.
+func (s *session) closed(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	s.end.err = fault.Errorf(fault.Integrity, "%w: %w", ErrRefused, err)
+	s.mu.Unlock()
+	s.poke()
+}
+
+// poke says that there is something new.
+func (s *session) poke() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// ask sends a message and decodes the answer.
+func (s *session) ask(ctx context.Context, subject string, message, answer any) error {
+	b, err := attempt.Encode(message)
+	if err != nil {
+		return err
+	}
+	ctx, stop := attended.WithTimeout(ctx, askTime)
+	defer stop()
+	m, err := s.conn.RequestWithContext(ctx, subject, b)
+	if err != nil {
+		return fmt.Errorf("asking the hub: %w", err)
+	}
+	return attempt.Decode(m.Data, answer)
+}
+
+// hello introduces the worker, until the hub answers.
+func (s *session) hello(ctx context.Context) error {
+	hello := remote.Hello{Build: s.Build, Engine: s.Engine, Roles: s.Roles, Slots: s.Slots}
+	for {
+		var run remote.Welcome
+		err := s.ask(ctx, remote.HelloSubject(s.who), hello, &run)
+		switch {
+		case err == nil && run.Refused != "":
+			return fault.Errorf(fault.Integrity, "%w: %s", ErrRefused, run.Refused)
+		case err == nil:
+			return s.welcomed(run)
+		case s.ended().err != nil:
+			return s.ended().err
+		}
+		if attended.Pause(ctx, again) != nil {
+			return ErrDrained
+		}
+	}
+}
+
+// welcomed takes what the hub says of its run.
+func (s *session) welcomed(run remote.Welcome) error {
+	host, _, err := net.SplitHostPort(s.Hub)
+	if err != nil {
+		return fault.Errorf(fault.Usage, "--hub: %w (write ADDRESS:PORT)", err)
+	}
+	tls, err := s.Credential.Client()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run.Token != "" && s.run.Token != run.Token {
+		return fault.Errorf(fault.Refused, "the hub serves another run now")
+	}
+	s.run, s.base = run, "https://"+net.JoinHostPort(host, fmt.Sprint(run.Port))
+	if s.web == nil {
+		t := &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: 2 * time.Minute}
+		if s.Dial != nil {
+			t.DialContext = func(_ context.Context, network, address string) (net.Conn, error) { return s.Dial(network, address) }
+		}
+		s.web = &http.Client{Transport: t}
+	}
+	return nil
+}
+
+// ended returns whether the session ends.
+func (s *session) ended() ending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end
+}
+
+// furnish reads the orders and what they name, and makes the site.
+func (s *session) furnish(ctx context.Context) (err error) {
+	if err := os.MkdirAll(s.Cache, 0o700); err != nil {
+		return fmt.Errorf("making the cache: %w", err)
+	}
+	if s.dir, err = os.MkdirTemp(s.Cache, "session-"); err != nil {
+		return fmt.Errorf("making a folder in the cache: %w", err)
+	}
+	set := Setting{Orders: map[remote.Role]remote.Order{}}
+	if set.Public, set.Eval, err = s.load(ctx, set.Orders); err != nil {
+		return errors.Join(err, os.RemoveAll(s.dir))
+	}
+	for _, o := range set.Orders {
+		s.retries = o.Retries
+	}
+	store := s.dir + "/candidates"
+	if err := os.Mkdir(store, 0o700); err != nil {
+		return fmt.Errorf("making a folder in the cache: %w", err)
+	}
+	inner, err := candidate.OpenStore(store)
+	if err != nil {
+		return err
+	}
+	s.shelf = newShelf(inner, store)
+	set.Store = s.shelf
+	if s.site, err = s.Open(ctx, set); err != nil {
+		return errors.Join(err, s.shelf.close(), os.RemoveAll(s.dir))
+	}
+	s.Say(fmt.Sprintf("serving the run %s", s.run.RunID))
+	return nil
+}
