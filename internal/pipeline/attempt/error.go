@@ -5,6 +5,7 @@ import (
 
 	"securebench/internal/agent"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/redact"
 	"securebench/internal/verdict"
 	"securebench/internal/workspace"
 )
@@ -68,9 +69,10 @@ type Error struct {
 	cause error // in this process
 }
 
-// Failed returns the error of a call that failed in a phase.
+// Failed returns the error of a call that failed in a phase. Its message is escaped: it
+// may repeat what an engine or an agent said, in bytes that no encoding has.
 func Failed(cause error, phase verdict.Phase) *Error {
-	return &Error{Message: cause.Error(), Class: ClassOf(cause), Phase: phase, cause: cause}
+	return &Error{Message: redact.EscapeText(cause.Error()), Class: ClassOf(cause), Phase: phase, cause: cause}
 }
 
 // Error says what went wrong.

@@ -1,6 +1,7 @@
 package attempt_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -8,7 +9,9 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // TestNoVerifier: a call that no verifier can make is an error of that call.
@@ -34,5 +37,19 @@ func TestNoVerifier(t *testing.T) {
 	}
 	if err := w.Release(t.Context(), record.AttemptKey{Task: "t", Attempt: 1}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestErrorsCanBeEncoded: messages repeat what engines and agents say, and so do errors
+// that are sent on.
+func TestErrorsCanBeEncoded(t *testing.T) {
+	failed := attempt.Failed(sandbox.Unusable(errors.New("no file \xff\x1b[2J\nat all")), verdict.PhasePrepare)
+	b, err := attempt.Encode(failed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var arrived attempt.Error
+	if err := attempt.Decode(b, &arrived); err != nil || arrived.Class != attempt.PackFault || arrived.Error() != "no file \\xff\\x1b[2J\nat all" {
+		t.Errorf("%q, %v", arrived.Message, err)
 	}
 }
