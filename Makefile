@@ -106,7 +106,7 @@ test-times: image ## show where the time of "make test" goes
 # What is shown in a browser is tested in a real one (installs it as root).
 .PHONY: browser-tests
 browser-tests: go
-	@browser=$$(scripts/browser.sh); SECUREBENCH_TEST_BROWSER=$$browser $(GO_TEST) -timeout 10m ./internal/report/page 2>&1 | sed -u 's/^/browser: /'
+	@browser=$$(scripts/browser.sh); SECUREBENCH_TEST_BROWSER=$$browser $(GO_TEST) -timeout 10m ./internal/report 2>&1 | sed -u 's/^/browser: /'
 
 # A sample of it is a part of "make test".
 .PHONY: faults

@@ -15,5 +15,5 @@ SECUREBENCH_KEYS=$work/keys "$binary" run --config packs/demo/tester.yaml --engi
 SECUREBENCH_KEYS=$work/keys "$binary" report "$work/run" --pack packs/demo --html "$work/report.html" >/dev/null
 mkdir -p docs/pictures
 SECUREBENCH_TEST_BROWSER=require SECUREBENCH_PICTURES=$PWD/docs/pictures SECUREBENCH_PICTURE_PAGE=$work/report.html \
-	go test -count=1 -trimpath -vet=off ./internal/report/page -run 'TestPictures$' >/dev/null
+	go test -count=1 -trimpath -vet=off ./internal/report -run 'TestPictures$' >/dev/null
 say "docs/pictures/report.png and report-attempt.png are new"

@@ -21,7 +21,6 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/run"
 	"securebench/internal/source"
-	"securebench/internal/threshold"
 )
 
 // executeRun executes the run that the flags and arguments describe.
@@ -141,7 +140,7 @@ func firstLine(err error) string { return console.ErrorLines(err)[0] }
 
 // outcome returns the error of a run that ended normally.
 func (a *app) outcome(ctx context.Context, f *runFlags, r *run.Run, sum pipeline.Summary) error {
-	met := f.conditions.Check(threshold.Result{Planned: sum.Planned, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending + sum.Infrastructure, Answers: sum.Answers,
+	met := f.conditions.Check(finished{Planned: sum.Planned, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending + sum.Infrastructure, Answers: sum.Answers,
 		Read: func() (*earlier.Run, error) {
 			return earlier.Open(ctx, r.Config.OutputDir, evidence.Trust{Getenv: os.Getenv})
 		}})

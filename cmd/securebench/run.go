@@ -13,14 +13,13 @@ import (
 	"securebench/internal/remote"
 	"securebench/internal/remote/service"
 	"securebench/internal/run"
-	"securebench/internal/threshold"
 )
 
 // runFlags are the flags of run; they override the tester YAML.
 type runFlags struct {
 	config, envFile, agent, outputDir string
 	failOn, allow                     []string
-	conditions                        *threshold.Conditions // of failOn
+	conditions                        *failConditions // of failOn
 	progress                          string
 	limit, workers, attempts, retries int
 	resume                            string
@@ -166,7 +165,7 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return err
 	}
 	var err error
-	if f.conditions, err = threshold.Parse(f.failOn); err != nil {
+	if f.conditions, err = parseFailOn(f.failOn); err != nil {
 		return err
 	}
 	if err := f.conditions.Allow(f.allow); err != nil {

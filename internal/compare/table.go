@@ -50,9 +50,9 @@ func (r *Report) head(t *console.Table) {
 	}
 	var mix []string
 	for _, name := range slices.Sorted(maps.Keys(r.Containment)) {
-		mix = append(mix, fmt.Sprintf("%d %s", r.Containment[name], word(name)))
+		mix = append(mix, fmt.Sprintf("%d %s", r.Containment[name], console.Cell(name, maxName)))
 	}
-	t.Line("pack\t%s", word(r.Pack))
+	t.Line("pack\t%s", console.Cell(r.Pack, maxName))
 	t.Line("tasks\t%d: %s", r.Tasks, strings.Join(mix, ", "))
 	if r.Clusters > 0 {
 		t.Line("clusters\t%d", r.Clusters)
@@ -68,7 +68,7 @@ func (r *Report) head(t *console.Table) {
 func (r *Report) runs(t *console.Table) {
 	t.Line("\n\tRUN\tAGENT\tPASSED\tRATE\t95 %%")
 	for i, run := range r.Runs {
-		t.Line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), word(run.Name), word(cmp.Or(run.Model, run.Agent)), run.Passed, r.Tasks*run.Attempts, report.Percent(run.Rate), run.Interval)
+		t.Line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), console.Cell(run.Name, maxName), console.Cell(cmp.Or(run.Model, run.Agent), maxName), run.Passed, r.Tasks*run.Attempts, report.Percent(run.Rate), run.Interval)
 	}
 	for i, run := range r.Runs {
 		if run.Unscored > 0 {
@@ -112,9 +112,9 @@ func (c Comparison) families(t *console.Table) {
 	}
 	t.Line("\n  FAMILY\tTASKS\tBEFORE\tAFTER\tDIFFERENCE\t95 %%")
 	for _, f := range c.Families[:min(len(c.Families), maxFamilies)] {
-		t.Line("  %s\t%d\t%s\t%s\t%s\t%s", word(f.Name), f.Tasks, report.Percent(f.Before), report.Percent(f.After), points(f.Difference), pointsInterval(f.Interval))
+		t.Line("  %s\t%d\t%s\t%s\t%s\t%s", console.Cell(f.Name, maxName), f.Tasks, report.Percent(f.Before), report.Percent(f.After), points(f.Difference), pointsInterval(f.Interval))
 	}
-	more(t, len(c.Families)-maxFamilies)
+	t.More(len(c.Families) - maxFamilies)
 }
 
 // flips names the tasks whose result changed.
@@ -124,15 +124,9 @@ func flips(t *console.Table, title string, all []Flip) {
 	}
 	t.Line("\n  %s\tBEFORE\tAFTER", title)
 	for _, f := range all[:min(len(all), maxFlips)] {
-		t.Line("  %s\t%s\t%s", word(f.TaskID), report.Percent(f.Before), report.Percent(f.After))
+		t.Line("  %s\t%s\t%s", console.Cell(f.TaskID, maxName), report.Percent(f.Before), report.Percent(f.After))
 	}
-	more(t, len(all)-maxFlips)
-}
-
-func more(t *console.Table, n int) {
-	if n > 0 {
-		t.Line("  and %d more", n)
-	}
+	t.More(len(all) - maxFlips)
 }
 
 // letter names a run in the table: A, B and so on.
@@ -167,11 +161,3 @@ func testName(test string) string {
 
 // p shows a p value.
 func p(x float64) string { return fmt.Sprintf("%.3g", x) }
-
-// word makes a name from outside one word.
-func word[T ~string](s T) string {
-	if s == "" {
-		return "-"
-	}
-	return redact.QuoteShort(string(s), maxName)
-}

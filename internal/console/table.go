@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"securebench/internal/redact"
 )
 
 // DefaultWidth is the width of what is printed to anything but a terminal.
@@ -47,6 +49,22 @@ func (t *Table) Write(p []byte) (int, error) { return t.buf.Write(p) }
 
 // Line adds a line.
 func (t *Table) Line(format string, args ...any) { fmt.Fprintf(&t.buf, format+"\n", args...) }
+
+// More says how many rows were left out, if any were.
+func (t *Table) More(n int) {
+	if n > 0 {
+		t.Line("  and %d more", n)
+	}
+}
+
+// Cell makes a name from outside one word of at most limit characters, and "-" of an
+// empty one.
+func Cell[T ~string](s T, limit int) string {
+	if s == "" {
+		return "-"
+	}
+	return redact.QuoteShort(string(s), limit)
+}
 
 // Flush lays out the lines and writes them.
 func (t *Table) Flush() error {

@@ -44,18 +44,6 @@ type Task struct {
 // Share is the share of the attempts that passed.
 func (t Task) Share() float64 { return float64(t.Passed) / float64(t.Attempts) }
 
-// Rate is the mean share of the run's tasks, 0 without tasks.
-func (r *Run) Rate() float64 {
-	if len(r.Tasks) == 0 {
-		return 0
-	}
-	var sum float64
-	for _, t := range r.Tasks {
-		sum += t.Share()
-	}
-	return sum / float64(len(r.Tasks))
-}
-
 // Of reports whether a pack is that of the run, as far as the run's digests of it
 // are there.
 func (r *Run) Of(m pack.Manifest, d pack.Digests, public string) bool {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
@@ -48,14 +49,15 @@ func (f Files) Close() error {
 	return errors.Join(errs...)
 }
 
-// Layout returns what a test sandbox sees of a task: its public values, its
-// evaluation inputs, the files that these refer to, and the given public
+// Layout returns what a test sandbox sees of a task, within limits: its public values,
+// its evaluation inputs, the files that these refer to, and the given public
 // assets. evalPaths are further evaluation files, which the family's rows name
 // in a format of their own.
-func (f Files) Layout(v task.SandboxView, assets []task.Asset, evalPaths ...string) (*workspace.Layout, error) {
+func (f Files) Layout(v task.SandboxView, assets []task.Asset, l sandbox.Limits, evalPaths ...string) (*workspace.Layout, error) {
 	return workspace.ForTestSandbox(v, workspace.Options{
 		Assets: f.Public, Expect: f.PublicDigests, PublicAssets: assets,
 		Evals: f.Eval, ExpectEvals: f.EvalDigests, EvalPaths: evalPaths,
+		MaxBytes: l.Disk, MaxFiles: int(l.Files),
 	})
 }
 

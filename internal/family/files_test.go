@@ -14,6 +14,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/family"
+	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
@@ -44,7 +45,7 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer files.Close()
-		layout, err := files.Layout(row(t).TestSandbox(), nil, "checks")
+		layout, err := files.Layout(row(t).TestSandbox(), nil, sandbox.Limits{}, "checks")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline"
+	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
 
@@ -29,7 +30,7 @@ type filesSession struct {
 
 func (s filesSession) Close(context.Context) error { return nil }
 func (s filesSession) Verify(context.Context, candidate.Candidate) (family.Verdict, error) {
-	layout, err := s.files.Layout(s.c.Sandbox, nil, "check.sh")
+	layout, err := s.files.Layout(s.c.Sandbox, nil, sandbox.Limits{}, "check.sh")
 	if err != nil {
 		return family.Verdict{}, err
 	}

@@ -1,5 +1,6 @@
 // Package report sums up a finished run: counts, rates with their intervals,
-// and the tasks that did not pass, as a table, JSON or CSV.
+// and the tasks that did not pass, as a table, JSON,
+// CSV, JUnit XML or a page of HTML.
 //
 // Records come from a file that anyone may have written. So a pass counts only if
 // its record does not contradict itself, planned attempts without a record count

@@ -66,19 +66,19 @@ func (t *table) head() {
 	if note := t.r.NoAgentWorked(); note != "" {
 		t.banner(note + "; the figures below are about that.")
 	}
-	t.Line("run\t%s", name(run.RunID, maxName))
-	agent := name(run.Agent, maxName)
+	t.Line("run\t%s", console.Cell(run.RunID, maxName))
+	agent := console.Cell(run.Agent, maxName)
 	if run.AgentNote != "" {
 		agent += " (" + redact.EscapeShort(run.AgentNote, maxEvidence) + ")"
 	}
 	t.Line("agent\t%s", agent)
 	if run.Model != "" {
-		t.Line("model\t%s", name(run.Model, maxName))
+		t.Line("model\t%s", console.Cell(run.Model, maxName))
 	}
 	if run.Program != "" {
 		t.Line("program\t%s", redact.EscapeShort(run.Program, maxEvidence))
 	}
-	t.Line("pack\t%s, version %d", name(run.PackID, maxName), run.PackVersion)
+	t.Line("pack\t%s, version %d", console.Cell(run.PackID, maxName), run.PackVersion)
 	if run.Engine != "" {
 		t.Line("engine\t%s", redact.EscapeShort(run.Engine, maxEvidence))
 	}
@@ -192,7 +192,7 @@ func (t *table) groups(title string, gs []Group) {
 	}
 	t.Line("%s\tRATE\t95 %%", head)
 	for _, g := range gs[:min(len(gs), maxGroups)] {
-		row := "  " + name(g.Name, maxWord)
+		row := "  " + console.Cell(g.Name, maxWord)
 		if !single {
 			row += fmt.Sprintf("\t%d", g.Tasks)
 		}
@@ -202,7 +202,7 @@ func (t *table) groups(title string, gs []Group) {
 		}
 		t.Line("%s\t%s\t%.1f–%.1f", row, Percent(g.PassRate), 100*g.Interval[0], 100*g.Interval[1])
 	}
-	t.more(len(gs) - maxGroups)
+	t.More(len(gs) - maxGroups)
 }
 
 // counts shows the names that occurred.
@@ -218,9 +218,9 @@ func (t *table) counts(title string, all []Count) {
 	}
 	t.Line("\n%s\tATTEMPTS", title)
 	for _, c := range seen[:min(len(seen), maxGroups)] {
-		t.Line("  %s\t%d", name(c.Name, maxWord), c.Attempts)
+		t.Line("  %s\t%d", console.Cell(c.Name, maxWord), c.Attempts)
 	}
-	t.more(len(seen) - maxGroups)
+	t.More(len(seen) - maxGroups)
 }
 
 func (t *table) passK() {
@@ -239,7 +239,7 @@ func (t *table) slowest() {
 	}
 	t.Line("\nSLOWEST\tATTEMPT\tTIME\tOUTCOME")
 	for _, s := range t.r.Slowest {
-		t.Line("  %s\t%d\t%.1f s\t%s", name(s.TaskID, maxName), s.Attempt, float64(s.TotalMS)/1000, name(s.Outcome, maxWord))
+		t.Line("  %s\t%d\t%.1f s\t%s", console.Cell(s.TaskID, maxName), s.Attempt, float64(s.TotalMS)/1000, console.Cell(s.Outcome, maxWord))
 	}
 }
 
@@ -254,18 +254,11 @@ func (t *table) unpassed() {
 		if len(u.Failures) > 0 {
 			first = u.Failures[0]
 		}
-		t.Line("  %s\t%d of %d\t%s\t%s", name(u.TaskID, maxName), u.Passed, u.Attempts, name(first.Outcome, maxWord), name(first.Reason, maxWord))
+		t.Line("  %s\t%d of %d\t%s\t%s", console.Cell(u.TaskID, maxName), u.Passed, u.Attempts, console.Cell(first.Outcome, maxWord), console.Cell(first.Reason, maxWord))
 	}
-	t.more(len(all) - maxUnpassed)
+	t.More(len(all) - maxUnpassed)
 	if n := t.r.TasksMissing; n > 0 {
 		t.Line("\n%s without any record", console.Plural(n, "task"))
-	}
-}
-
-// more shows how many rows were left out.
-func (t *table) more(n int) {
-	if n > 0 {
-		t.Line("  and %d more", n)
 	}
 }
 
@@ -296,18 +289,10 @@ func shortDigests(text string) string {
 func list(labels []string) string {
 	var out []string
 	for _, l := range labels[:min(len(labels), maxRunLabels)] {
-		out = append(out, name(l, maxWord))
+		out = append(out, console.Cell(l, maxWord))
 	}
 	if left := len(labels) - maxRunLabels; left > 0 {
 		out = append(out, fmt.Sprintf("and %d more", left))
 	}
 	return strings.Join(out, ", ")
-}
-
-// name makes a name from outside one word of at most limit characters.
-func name[T ~string](s T, limit int) string {
-	if s == "" {
-		return "-"
-	}
-	return redact.QuoteShort(string(s), limit)
 }

@@ -10,7 +10,6 @@ import (
 	"securebench/internal/families"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/report"
-	"securebench/internal/report/page"
 	"securebench/internal/transcript"
 )
 
@@ -42,20 +41,20 @@ func (p *written) page(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out := &page.Page{Report: p.report, Attempts: attempts, Facts: p.facts(), Version: p.version}
+	out := &report.Page{Report: p.report, Attempts: attempts, Facts: p.facts(), Version: p.version}
 	return out.Write(w)
 }
 
 // attempts reads the records again, because their texts were too long to keep, and
 // returns the attempts in the report's order, with the outcomes that it counts.
-func (p *written) attempts() ([]page.Attempt, error) {
+func (p *written) attempts() ([]report.PageAttempt, error) {
 	counted := p.report.Counted()
 	at := map[int]int{} // place in the page by line
 	for i, a := range counted {
 		at[a.Line] = i
 	}
-	out := make([]page.Attempt, len(counted))
-	from := transcript.Source{Limit: page.TextLimit(int64(len(counted))), Brief: true}
+	out := make([]report.PageAttempt, len(counted))
+	from := transcript.Source{Limit: report.TextLimit(int64(len(counted))), Brief: true}
 	f, err := p.run.Open(record.LinesName)
 	if err != nil {
 		return nil, fmt.Errorf("reading the records again: %w", err)
@@ -74,7 +73,7 @@ func (p *written) attempts() ([]page.Attempt, error) {
 		if err != nil || e.TaskID != counted[i].TaskID || e.Digests.Candidate != counted[i].Candidate {
 			return nil, fmt.Errorf("%s changed while the report was written", record.LinesName)
 		}
-		a := page.Attempt{Attempt: transcript.Read(from, e.Line), Tags: counted[i].Tags}
+		a := report.PageAttempt{Attempt: transcript.Read(from, e.Line), Tags: counted[i].Tags}
 		if a.Passed != counted[i].Passed {
 			a.Contradicts(string(counted[i].Outcome))
 		}
@@ -88,10 +87,10 @@ func (p *written) attempts() ([]page.Attempt, error) {
 }
 
 // facts are what a reader needs to check the run.
-func (p *written) facts() (out []page.Fact) {
+func (p *written) facts() (out []report.Fact) {
 	add := func(name, value string) {
 		if value != "" {
-			out = append(out, page.Fact{Name: name, Value: value})
+			out = append(out, report.Fact{Name: name, Value: value})
 		}
 	}
 	m, s := p.res.Manifest, p.res.Statement

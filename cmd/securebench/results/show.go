@@ -188,20 +188,13 @@ func printList(out io.Writer, lines []*record.Line) error {
 	fmt.Fprintln(w, "TASK\tATTEMPT\tFAMILY\tOUTCOME\tREASON\tTIME")
 	for _, l := range lines {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%.1f s\n", redact.QuoteShort(l.TaskID, maxCell), l.Attempt, redact.QuoteShort(l.TaskType, maxCell),
-			redact.QuoteShort(string(l.Outcome), maxCell), orDash(string(l.FailureReason)), float64(l.Timings["total"])/1000)
+			redact.QuoteShort(string(l.Outcome), maxCell), console.Cell(l.FailureReason, maxCell), float64(l.Timings["total"])/1000)
 	}
 	return w.Flush()
 }
 
 // maxCell bounds a cell of the list, in characters.
 const maxCell = 48
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return redact.QuoteShort(s, maxCell)
-}
 
 // noRecord is the error for a task without a record that the flags select.
 func noRecord(task string, tasks map[string]bool, unfinished bool) error {

@@ -35,10 +35,7 @@ func (s *scorer) layouts() (out layouts, err error) {
 			return nil
 		}
 		var all *workspace.Layout
-		all, err = workspace.ForTestSandbox(s.c.Sandbox, workspace.Options{
-			Assets: files.Public, Expect: files.PublicDigests, PublicAssets: s.c.Sandbox.Assets(),
-			Evals: files.Eval, ExpectEvals: files.EvalDigests, EvalPaths: s.evalPaths(),
-			MaxBytes: limits.Disk, MaxFiles: int(limits.Files)})
+		all, err = files.Layout(s.c.Sandbox, s.c.Sandbox.Assets(), limits, s.evalPaths()...)
 		if err != nil {
 			return nil
 		}

@@ -1,6 +1,4 @@
-// Package threshold decides whether a finished run meets a condition of
-// --fail-on.
-package threshold
+package main
 
 import (
 	"context"
@@ -20,16 +18,16 @@ import (
 	"securebench/internal/workload"
 )
 
-// want says what a condition may be.
-const want = "failed, pending, any, rate<0.8, truncated>1%, empty>1%, refused>1% or regression:RUN"
+// wantFailOn says what a condition may be.
+const wantFailOn = "failed, pending, any, rate<0.8, truncated>1%, empty>1%, refused>1% or regression:RUN"
 
-// Conditions are those that the operator gave.
-type Conditions struct {
-	all     []condition
+// failConditions are the conditions of --fail-on that the operator gave.
+type failConditions struct {
+	all     []failCondition
 	allowed []compare.Kind // differences to the runs that they name
 }
 
-type condition struct {
+type failCondition struct {
 	text   string
 	below  float64 // the rate, for "rate<"
 	share  string  // of attempts, for "truncated>" and its like
@@ -38,11 +36,11 @@ type condition struct {
 	before *earlier.Run
 }
 
-// Parse reads conditions.
-func Parse(words []string) (*Conditions, error) {
-	c := &Conditions{}
+// parseFailOn reads conditions.
+func parseFailOn(words []string) (*failConditions, error) {
+	c := &failConditions{}
 	for _, word := range words {
-		next := condition{text: word}
+		next := failCondition{text: word}
 		rate, isRate := strings.CutPrefix(word, "rate<")
 		share, most, isShare := strings.Cut(word, ">")
 		name, isRegression := strings.CutPrefix(word, "regression:")
@@ -52,7 +50,7 @@ func Parse(words []string) (*Conditions, error) {
 			if next.below, ok = parseRate(rate); !ok {
 				return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on %s: want a rate above 0 and up to 1, such as rate<0.8 or rate<80%%", redact.Quote(word)))
 			}
-		case isShare && slices.Contains(shares(), share):
+		case isShare && slices.Contains(answerShares(), share):
 			var ok bool
 			if next.share, next.above, ok = parseShare(share, most); !ok {
 				return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on %s: want a share from 0 and below 1, such as %s>0.01 or %s>1%%", redact.Quote(word), share, share))
@@ -60,7 +58,7 @@ func Parse(words []string) (*Conditions, error) {
 		case isRegression && name != "":
 			next.run = name
 		case word != "failed" && word != "pending" && word != "any":
-			return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on is %q, want %s", word, want))
+			return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on is %q, want %s", word, wantFailOn))
 		}
 		c.all = append(c.all, next)
 	}
@@ -77,8 +75,8 @@ func parseRate(s string) (float64, bool) {
 	return x, err == nil && x > 0 && x <= 1
 }
 
-// shares are the words for what answers have that a score should be read with.
-func shares() []string { return []string{"truncated", "empty", "refused"} }
+// answerShares are the words for what answers have that a score should be read with.
+func answerShares() []string { return []string{"truncated", "empty", "refused"} }
 
 // parseShare reads the largest share of attempts that a condition lets pass.
 func parseShare(name, most string) (string, float64, bool) {
@@ -90,13 +88,13 @@ func parseShare(name, most string) (string, float64, bool) {
 }
 
 // counted is how many attempts a condition on a share is about.
-func (one condition) counted(a verdict.Answers) int {
+func (one failCondition) counted(a verdict.Answers) int {
 	return map[string]int{"truncated": a.Truncated, "empty": a.Empty, "refused": a.Refused}[one.share]
 }
 
 // Load reads the runs that conditions name. They must verify, and be signed by a
 // key that counts.
-func (c *Conditions) Load(ctx context.Context, trust evidence.Trust) (err error) {
+func (c *failConditions) Load(ctx context.Context, trust evidence.Trust) (err error) {
 	for i := range c.all {
 		if one := &c.all[i]; one.run != "" {
 			if one.before, err = earlier.Open(ctx, one.run, trust); err != nil {
@@ -109,7 +107,7 @@ func (c *Conditions) Load(ctx context.Context, trust evidence.Trust) (err error)
 
 // Accept refuses a pack that cannot be compared with the runs that conditions name:
 // they are of another, or lack some of the tasks.
-func (c *Conditions) Accept(w *workload.Workload) error {
+func (c *failConditions) Accept(w *workload.Workload) error {
 	for _, one := range c.all {
 		if one.before == nil {
 			continue
@@ -136,8 +134,8 @@ func allowable() []compare.Kind {
 }
 
 // Allow lets runs be compared although what they were given differs in this.
-func (c *Conditions) Allow(words []string) (err error) {
-	regression := slices.ContainsFunc(c.all, func(one condition) bool { return one.run != "" })
+func (c *failConditions) Allow(words []string) (err error) {
+	regression := slices.ContainsFunc(c.all, func(one failCondition) bool { return one.run != "" })
 	if len(words) > 0 && !regression {
 		return fault.As(fault.Usage, errors.New("--allow needs --fail-on regression:RUN"))
 	}
@@ -148,7 +146,7 @@ func (c *Conditions) Allow(words []string) (err error) {
 // Given refuses a run that was not given the same as the runs that conditions name:
 // by another build, with other images or limits. name is what it is called, and m
 // what is known of its manifest before it begins.
-func (c *Conditions) Given(name string, m record.Manifest) error {
+func (c *failConditions) Given(name string, m record.Manifest) error {
 	for _, one := range c.all {
 		if one.before == nil {
 			continue
@@ -165,8 +163,8 @@ func (c *Conditions) Given(name string, m record.Manifest) error {
 	return nil
 }
 
-// Result counts the attempts of a finished run.
-type Result struct {
+// finished counts the attempts of a finished run.
+type finished struct {
 	Planned, Passed, Failed, Pending int
 	Answers                          verdict.Answers
 	// Read returns the tasks of the run.
@@ -174,9 +172,9 @@ type Result struct {
 }
 
 // Check returns an error for each condition that is met.
-func (c *Conditions) Check(r Result) error {
+func (c *failConditions) Check(r finished) error {
 	var met []error
-	add := func(one condition, format string, args ...any) {
+	add := func(one failCondition, format string, args ...any) {
 		met = append(met, fmt.Errorf("--fail-on %s: %s", redact.Quote(one.text), fmt.Sprintf(format, args...)))
 	}
 	for _, one := range c.all {
@@ -186,7 +184,7 @@ func (c *Conditions) Check(r Result) error {
 			if err != nil {
 				return err
 			}
-			if worse := regressions(one.before, run); len(worse) > 0 {
+			if worse := regressionsOf(one.before, run); len(worse) > 0 {
 				add(one, "in %d of %d tasks, a smaller share of attempts passed than there: %s", len(worse), len(run.Tasks), redact.QuoteFew(worse))
 			}
 		case one.share != "":
@@ -206,8 +204,8 @@ func (c *Conditions) Check(r Result) error {
 	return fault.As(fault.Threshold, errors.Join(met...))
 }
 
-// regressions are the ids of the tasks that passed a smaller share of attempts.
-func regressions(before, after *earlier.Run) (out []string) {
+// regressionsOf are the ids of the tasks that passed a smaller share of attempts.
+func regressionsOf(before, after *earlier.Run) (out []string) {
 	was := map[string]float64{}
 	for _, t := range before.Tasks {
 		was[t.ID] = t.Share()

@@ -1,8 +1,4 @@
-// Package page writes a report as one page of HTML: a file that can be opened
-// from disk and published. It loads nothing from elsewhere, and its policy on
-// content lets nothing run in it but its own script. Texts of agents and candidates
-// are data of that script, which shows them as text.
-package page
+package report
 
 import (
 	"crypto/sha256"
@@ -17,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/redact"
-	"securebench/internal/report"
 	"securebench/internal/transcript"
 	"securebench/internal/verdict"
 )
@@ -32,8 +27,8 @@ var (
 	script string
 )
 
-// Attempt is an attempt with the tags of its row.
-type Attempt struct {
+// PageAttempt is an attempt with the tags of its row.
+type PageAttempt struct {
 	transcript.Attempt
 	Tags []string `json:"tags,omitzero"`
 }
@@ -41,11 +36,14 @@ type Attempt struct {
 // Fact is a line of the section on checking the run.
 type Fact struct{ Name, Value string }
 
-// Page is what a page shows.
+// Page is a report as one page of HTML: a file that can be opened from disk and
+// published. It loads nothing from elsewhere, and its policy on content lets nothing run
+// in it but its own script. Texts of agents and candidates are data of that script, which
+// shows them as text.
 type Page struct {
-	Report *report.Report
+	Report *Report
 	// Attempts are shown in this order. Their texts are escaped.
-	Attempts []Attempt
+	Attempts []PageAttempt
 	Facts    []Fact
 	Version  string // of this build
 }
@@ -67,48 +65,48 @@ func TextLimit(attempts int64) int {
 // maxRows bounds the rows of a table of groups or counts.
 const maxRows = 50
 
-// view is the page as the template sees it. All of its texts are escaped.
-type view struct {
+// pageView is the page as the template sees it. All of its texts are escaped.
+type pageView struct {
 	Title, Policy, Version string
 	Style                  template.CSS
 	Script, Data           template.JS
-	Run                    report.Run
+	Run                    Run
 	MadeAgain              string
 	Banners                []string
-	Total                  row
-	Groups                 []groups
-	PassK                  []passK
-	Usage                  report.Usage
+	Total                  pageRow
+	Groups                 []pageGroups
+	PassK                  []pagePassK
+	Usage                  Usage
 	Answers                verdict.Answers
-	Counts                 []counts
+	Counts                 []pageCounts
 	Facts                  []Fact
 }
 
-type groups struct {
+type pageGroups struct {
 	Title, Column, Note string
-	Rows                []row
+	Rows                []pageRow
 	More                int
 }
 
-type counts struct {
+type pageCounts struct {
 	Title string
 	Rows  []count
 	More  int
 }
 
 type count struct {
-	report.Count
+	Count
 	Words string // what the name means
 }
 
-type row struct {
+type pageRow struct {
 	Name, Rate, Interval string
 	Bar                  template.HTML
 	Other                int
-	report.Tally
+	Tally
 }
 
-type passK struct {
+type pagePassK struct {
 	K        int
 	Any, All string
 }
@@ -129,23 +127,23 @@ func (p *Page) Write(w io.Writer) error {
 	return nil
 }
 
-func (p *Page) view(data template.JS) view {
+func (p *Page) view(data template.JS) pageView {
 	r := p.Report
-	v := view{
-		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxName), Version: redact.Escape(p.Version),
+	v := pageView{
+		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxPageName), Version: redact.Escape(p.Version),
 		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
 		Run: escaped(r.Run), Banners: banners(r), MadeAgain: r.MadeAgain(), Total: newRow("", r.Total.Tally), Usage: r.Usage, Answers: r.Answers,
-		Counts: []counts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
+		Counts: []pageCounts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
 	}
 	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"
-	v.Groups = []groups{
+	v.Groups = []pageGroups{
 		newGroups("By family", "family", "", r.Families),
 		newGroups("By tag", "tag", "A task counts in each of its tags.", r.Tags),
 		newGroups("By containment", "profile", containmentNote, r.Profiles),
 	}
 	v.Groups = drop(v.Groups)
 	for _, k := range r.PassK {
-		v.PassK = append(v.PassK, passK{k.K, report.Percent(k.Any), report.Percent(k.All)})
+		v.PassK = append(v.PassK, pagePassK{k.K, Percent(k.Any), Percent(k.All)})
 	}
 	for _, f := range p.Facts {
 		v.Facts = append(v.Facts, Fact{redact.Escape(f.Name), redact.EscapeText(f.Value)})
@@ -155,19 +153,19 @@ func (p *Page) view(data template.JS) view {
 
 const containmentNote = "Where candidate code could run while it was scored. passive: none was executed. split: it ran in a sandbox of its own, away from the tests. shared: it shared a sandbox with the tests, so it could try to deceive them."
 
-// maxName bounds a name, in characters.
-const maxName = 120
+// maxPageName bounds a name, in characters.
+const maxPageName = 120
 
-func escaped(r report.Run) report.Run {
-	r.RunID, r.Agent, r.PackID = redact.EscapeShort(r.RunID, maxName), redact.EscapeShort(r.Agent, maxName), redact.EscapeShort(r.PackID, maxName)
-	r.Model, r.Program, r.Build = redact.EscapeShort(r.Model, maxName), redact.EscapeShort(r.Program, maxName), redact.EscapeShort(r.Build, maxName)
-	r.AgentNote = redact.EscapeShort(r.AgentNote, maxName)
-	r.Engine, r.Chosen = redact.EscapeShort(r.Engine, maxName), redact.EscapeShort(r.Chosen, maxName)
+func escaped(r Run) Run {
+	r.RunID, r.Agent, r.PackID = redact.EscapeShort(r.RunID, maxPageName), redact.EscapeShort(r.Agent, maxPageName), redact.EscapeShort(r.PackID, maxPageName)
+	r.Model, r.Program, r.Build = redact.EscapeShort(r.Model, maxPageName), redact.EscapeShort(r.Program, maxPageName), redact.EscapeShort(r.Build, maxPageName)
+	r.AgentNote = redact.EscapeShort(r.AgentNote, maxPageName)
+	r.Engine, r.Chosen = redact.EscapeShort(r.Engine, maxPageName), redact.EscapeShort(r.Chosen, maxPageName)
 	return r
 }
 
 // banners are what no reader should miss.
-func banners(all *report.Report) (out []string) {
+func banners(all *Report) (out []string) {
 	r := all.Run
 	if !r.Verified {
 		why := strings.TrimLeft(strings.TrimPrefix(r.Evidence, "NOT VERIFIED"), ": ")
@@ -182,20 +180,20 @@ func banners(all *report.Report) (out []string) {
 	return out
 }
 
-func newGroups(title, column, note string, all []report.Group) groups {
-	g := groups{Title: title, Column: column, Note: note, More: max(len(all)-maxRows, 0)}
+func newGroups(title, column, note string, all []Group) pageGroups {
+	g := pageGroups{Title: title, Column: column, Note: note, More: max(len(all)-maxRows, 0)}
 	for _, one := range all[:min(len(all), maxRows)] {
 		name := one.Name
 		if name == "" {
 			name = "none recorded"
 		}
-		g.Rows = append(g.Rows, newRow(redact.EscapeShort(name, maxName), one.Tally))
+		g.Rows = append(g.Rows, newRow(redact.EscapeShort(name, maxPageName), one.Tally))
 	}
 	return g
 }
 
 // drop leaves tables without a row out.
-func drop(all []groups) (out []groups) {
+func drop(all []pageGroups) (out []pageGroups) {
 	for _, g := range all {
 		if len(g.Rows) > 0 {
 			out = append(out, g)
@@ -204,31 +202,31 @@ func drop(all []groups) (out []groups) {
 	return out
 }
 
-func newCounts(title string, all []report.Count, words func(string) string) counts {
-	c := counts{Title: title}
+func newCounts(title string, all []Count, words func(string) string) pageCounts {
+	c := pageCounts{Title: title}
 	for _, one := range all {
 		switch {
 		case one.Attempts == 0:
 		case len(c.Rows) == maxRows:
 			c.More++
 		default:
-			c.Rows = append(c.Rows, count{report.Count{Name: redact.EscapeShort(one.Name, maxName), Attempts: one.Attempts}, words(one.Name)})
+			c.Rows = append(c.Rows, count{Count{Name: redact.EscapeShort(one.Name, maxPageName), Attempts: one.Attempts}, words(one.Name)})
 		}
 	}
 	return c
 }
 
-func newRow(name string, t report.Tally) row {
-	return row{Name: name, Rate: report.Percent(t.PassRate), Interval: fmt.Sprintf("%.1f–%.1f %%", 100*t.Interval[0], 100*t.Interval[1]),
+func newRow(name string, t Tally) pageRow {
+	return pageRow{Name: name, Rate: Percent(t.PassRate), Interval: fmt.Sprintf("%.1f–%.1f %%", 100*t.Interval[0], 100*t.Interval[1]),
 		Bar: bar(t), Other: t.Pending + t.Infrastructure + t.Missing, Tally: t}
 }
 
 // bar draws a rate with its interval.
-func bar(t report.Tally) template.HTML {
+func bar(t Tally) template.HTML {
 	low, high := 100*t.Interval[0], 100*t.Interval[1]
 	return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="%s">`+ //nolint:gosec // numbers
 		`<rect class="track" x="0" y="4" width="100" height="2"></rect><rect class="range" x="%.2f" y="1" width="%.2f" height="8"></rect>`+
-		`<rect class="point" x="%.2f" y="0" width="0.8" height="10"></rect></svg>`, report.Percent(t.PassRate), low, high-low, min(100*t.PassRate, 99.2)))
+		`<rect class="point" x="%.2f" y="0" width="0.8" height="10"></rect></svg>`, Percent(t.PassRate), low, high-low, min(100*t.PassRate, 99.2)))
 }
 
 // source names a script or style by its digest in a policy on content.

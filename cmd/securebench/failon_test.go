@@ -1,4 +1,4 @@
-package threshold
+package main
 
 import (
 	"errors"
@@ -10,50 +10,50 @@ import (
 	"securebench/internal/pipeline/record"
 )
 
-func TestParse(t *testing.T) {
+func TestParseFailOn(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"failed", "pending", "any", "rate<0.8", "rate<80%", "rate<1", "rate<1e-3", "regression:a:b", "regression:any"} {
-		if _, err := Parse([]string{good}); err != nil {
+		if _, err := parseFailOn([]string{good}); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "fail", "rate", "rate<", "rate<0", "rate<1.1", "rate<101%", "rate<NaN", "rate<-1", "rate<80%%", "rate<inf", "rate>0.5", "rate<=0.5", "regression:", "regression"} {
-		if _, err := Parse([]string{"failed", bad}); fault.KindOf(err) != fault.Usage {
+		if _, err := parseFailOn([]string{"failed", bad}); fault.KindOf(err) != fault.Usage {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestFailOn(t *testing.T) {
 	t.Parallel()
 	before := &earlier.Run{Tasks: []earlier.Task{{ID: "a", Attempts: 1, Passed: 1}, {ID: "b", Attempts: 1}, {ID: "c", Attempts: 1, Passed: 1}}}
 	equal := []earlier.Task{{ID: "a", Attempts: 2, Passed: 2}, {ID: "b", Attempts: 2, Passed: 1}}
 	worse := []earlier.Task{{ID: "a", Attempts: 2, Passed: 1}, {ID: "b", Attempts: 2, Passed: 2}}
 	for name, c := range map[string]struct {
 		words  string
-		result Result
+		result finished
 		tasks  []earlier.Task
 		want   string // "" for not met
 	}{
-		"nothing asked":          {"", Result{Planned: 3, Failed: 3}, nil, ""},
-		"failed":                 {"failed", Result{Planned: 3, Passed: 2, Failed: 1}, nil, "--fail-on failed: 1 failed, 0 pending"},
-		"failed, only pending":   {"failed", Result{Planned: 3, Passed: 2, Pending: 1}, nil, ""},
-		"pending":                {"pending", Result{Planned: 3, Passed: 2, Pending: 1}, nil, "0 failed, 1 pending"},
-		"pending, only failed":   {"pending", Result{Planned: 3, Passed: 2, Failed: 1}, nil, ""},
-		"any, failed":            {"any", Result{Planned: 3, Failed: 1}, nil, "1 failed"},
-		"any, pending":           {"any", Result{Planned: 3, Pending: 1}, nil, "1 pending"},
-		"any, neither":           {"any", Result{Planned: 3, Passed: 3}, nil, ""},
-		"a rate below":           {"rate<0.8", Result{Planned: 100, Passed: 79, Failed: 21}, nil, "the rate is 0.79, 79 of 100"},
-		"the rate itself":        {"rate<0.8", Result{Planned: 10, Passed: 8}, nil, ""},
-		"percent":                {"rate<57%", Result{Planned: 100, Passed: 57}, nil, ""},
-		"pending counts":         {"rate<0.6", Result{Planned: 4, Passed: 2, Pending: 2}, nil, "2 of 4"},
-		"no task":                {"rate<0.1", Result{}, nil, "there is no task"},
-		"no regression":          {"regression:x", Result{Planned: 4}, equal, ""},
-		"a regression":           {"regression:x", Result{Planned: 4}, worse, "in 1 of 2 tasks, a smaller share of attempts passed than there: a"},
-		"of two conditions, one": {"rate<0.1 failed", Result{Planned: 2, Passed: 1, Failed: 1}, nil, "--fail-on failed"},
+		"nothing asked":          {"", finished{Planned: 3, Failed: 3}, nil, ""},
+		"failed":                 {"failed", finished{Planned: 3, Passed: 2, Failed: 1}, nil, "--fail-on failed: 1 failed, 0 pending"},
+		"failed, only pending":   {"failed", finished{Planned: 3, Passed: 2, Pending: 1}, nil, ""},
+		"pending":                {"pending", finished{Planned: 3, Passed: 2, Pending: 1}, nil, "0 failed, 1 pending"},
+		"pending, only failed":   {"pending", finished{Planned: 3, Passed: 2, Failed: 1}, nil, ""},
+		"any, failed":            {"any", finished{Planned: 3, Failed: 1}, nil, "1 failed"},
+		"any, pending":           {"any", finished{Planned: 3, Pending: 1}, nil, "1 pending"},
+		"any, neither":           {"any", finished{Planned: 3, Passed: 3}, nil, ""},
+		"a rate below":           {"rate<0.8", finished{Planned: 100, Passed: 79, Failed: 21}, nil, "the rate is 0.79, 79 of 100"},
+		"the rate itself":        {"rate<0.8", finished{Planned: 10, Passed: 8}, nil, ""},
+		"percent":                {"rate<57%", finished{Planned: 100, Passed: 57}, nil, ""},
+		"pending counts":         {"rate<0.6", finished{Planned: 4, Passed: 2, Pending: 2}, nil, "2 of 4"},
+		"no task":                {"rate<0.1", finished{}, nil, "there is no task"},
+		"no regression":          {"regression:x", finished{Planned: 4}, equal, ""},
+		"a regression":           {"regression:x", finished{Planned: 4}, worse, "in 1 of 2 tasks, a smaller share of attempts passed than there: a"},
+		"of two conditions, one": {"rate<0.1 failed", finished{Planned: 2, Passed: 1, Failed: 1}, nil, "--fail-on failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conditions, err := Parse(strings.Fields(c.words))
+			conditions, err := parseFailOn(strings.Fields(c.words))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,9 +79,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestGiven: a run is refused for what makes it hard to compare with those that
+// TestFailOnGiven: a run is refused for what makes it hard to compare with those that
 // conditions name, unless that is allowed.
-func TestGiven(t *testing.T) {
+func TestFailOnGiven(t *testing.T) {
 	t.Parallel()
 	manifest := func(change func(*record.Manifest)) record.Manifest {
 		m := record.Manifest{Version: "1.0", Images: map[string]string{"img": "sha256:a", "theirs": "sha256:b"}, Limits: record.RunLimits{Memory: 1}}
@@ -107,7 +107,7 @@ func TestGiven(t *testing.T) {
 		"its agent or model": {"", func(m *record.Manifest) { m.Agent, m.Model = "other", "other" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conditions, err := Parse([]string{"failed", "regression:before"})
+			conditions, err := parseFailOn([]string{"failed", "regression:before"})
 			if err != nil {
 				t.Fatal(err)
 			}

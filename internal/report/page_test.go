@@ -1,4 +1,4 @@
-package page_test
+package report
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/report"
-	"securebench/internal/report/page"
 	"securebench/internal/transcript"
 	"securebench/internal/verdict"
 )
@@ -32,22 +30,22 @@ var attacks = []string{
 }
 
 // hostilePage has every attack in every text.
-func hostilePage() *page.Page {
-	b := report.NewBuilder(report.Run{RunID: attacks[0], Agent: attacks[2], PackID: attacks[3], Engine: attacks[4], PlannedTasks: len(attacks), PlannedAttempts: 1,
+func hostilePage() *Page {
+	b := NewBuilder(Run{RunID: attacks[0], Agent: attacks[2], PackID: attacks[3], Engine: attacks[4], PlannedTasks: len(attacks), PlannedAttempts: 1,
 		Evidence: "NOT VERIFIED: " + attacks[0], Labels: attacks})
-	p := &page.Page{Version: attacks[0]}
+	p := &Page{Version: attacks[0]}
 	for i, text := range attacks {
-		b.Add(report.Attempt{TaskID: text, Index: i, Attempt: 1, Family: text, Status: verdict.StatusFailed, Outcome: verdict.Outcome(text),
+		b.Add(Attempt{TaskID: text, Index: i, Attempt: 1, Family: text, Status: verdict.StatusFailed, Outcome: verdict.Outcome(text),
 			Reason: verdict.Reason(text), Containment: verdict.Containment(text), Labels: []string{text}, Tags: []string{text}})
-		p.Attempts = append(p.Attempts, page.Attempt{Tags: []string{text}, Attempt: transcript.Attempt{TaskID: text, Index: i, Number: 1, Family: text, Outcome: text, Reason: text,
+		p.Attempts = append(p.Attempts, PageAttempt{Tags: []string{text}, Attempt: transcript.Attempt{TaskID: text, Index: i, Number: 1, Family: text, Outcome: text, Reason: text,
 			Containment: text, Labels: []string{text}, Verdict: text, Message: text, Parts: []transcript.Part{{Title: text, Note: text, Text: text}}}})
-		p.Facts = append(p.Facts, page.Fact{Name: text, Value: text})
+		p.Facts = append(p.Facts, Fact{Name: text, Value: text})
 	}
 	p.Report = b.Report()
 	return p
 }
 
-func rendered(t *testing.T, p *page.Page) []byte {
+func rendered(t *testing.T, p *Page) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := p.Write(&b); err != nil {
@@ -97,7 +95,7 @@ func FuzzPage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		p := hostilePage()
 		text = strings.ToValidUTF8(text, "\uFFFD")
-		p.Attempts = []page.Attempt{{Attempt: transcript.Attempt{TaskID: text, Parts: []transcript.Part{{Title: text, Text: text}}}}}
+		p.Attempts = []PageAttempt{{Attempt: transcript.Attempt{TaskID: text, Parts: []transcript.Part{{Title: text, Text: text}}}}}
 		_, rest, _ := strings.Cut(string(rendered(t, p)), `id="data">`)
 		data, _, _ := strings.Cut(rest, "</script>")
 		if strings.ContainsAny(data, "<>&\u2028\u2029") {
@@ -178,17 +176,17 @@ const manyAttempts = 10_000
 // TestLargePage: a page of many attempts opens, and can be searched, filtered, paged
 // and linked into.
 func TestLargePage(t *testing.T) {
-	b := report.NewBuilder(report.Run{Verified: true, RunID: "large", PackID: "large", PlannedTasks: manyAttempts, PlannedAttempts: 1})
-	p := &page.Page{}
-	limit := page.TextLimit(manyAttempts)
+	b := NewBuilder(Run{Verified: true, RunID: "large", PackID: "large", PlannedTasks: manyAttempts, PlannedAttempts: 1})
+	p := &Page{}
+	limit := TextLimit(manyAttempts)
 	for i := range manyAttempts {
-		a := report.Attempt{TaskID: fmt.Sprintf("task/%d", i), Index: i, Attempt: 1, Family: []string{"one", "two"}[i%2], Status: verdict.StatusFailed, Outcome: verdict.Failed, Reason: verdict.TestsFailed}
+		a := Attempt{TaskID: fmt.Sprintf("task/%d", i), Index: i, Attempt: 1, Family: []string{"one", "two"}[i%2], Status: verdict.StatusFailed, Outcome: verdict.Failed, Reason: verdict.TestsFailed}
 		if i%4 == 0 {
 			a.Status, a.Outcome, a.Reason, a.Passed = verdict.StatusPassed, verdict.Passed, "", true
 		}
 		b.Add(a)
 		text := fmt.Sprintf("needle%d ", i) + strings.Repeat("hay ", limit/4)
-		p.Attempts = append(p.Attempts, page.Attempt{Attempt: transcript.Attempt{TaskID: a.TaskID, Index: i, Number: 1, Family: a.Family, Outcome: string(a.Outcome),
+		p.Attempts = append(p.Attempts, PageAttempt{Attempt: transcript.Attempt{TaskID: a.TaskID, Index: i, Number: 1, Family: a.Family, Outcome: string(a.Outcome),
 			Reason: string(a.Reason), Passed: a.Passed, TotalMS: 1500, Parts: []transcript.Part{{Title: "prompt", Text: text}, {Title: "agent", Text: text}, {Title: "candidate", Text: text}}}})
 	}
 	p.Report = b.Report()
@@ -271,11 +269,11 @@ func TestPictures(t *testing.T) {
 }
 
 // TestMadeAgain: the head says what was made more than once, if anything was.
-func TestMadeAgain(t *testing.T) {
+func TestPageMadeAgain(t *testing.T) {
 	for retries, want := range map[int]bool{0: false, 2: true} {
-		b := report.NewBuilder(report.Run{PackID: "p", Verified: true, PlannedTasks: 1, PlannedAttempts: 1})
-		b.Add(report.Attempt{TaskID: "a", Attempt: 1, Status: verdict.StatusPassed, Outcome: verdict.Passed, Passed: true, Retries: retries})
-		html := string(rendered(t, &page.Page{Report: b.Report()}))
+		b := NewBuilder(Run{PackID: "p", Verified: true, PlannedTasks: 1, PlannedAttempts: 1})
+		b.Add(Attempt{TaskID: "a", Attempt: 1, Status: verdict.StatusPassed, Outcome: verdict.Passed, Passed: true, Retries: retries})
+		html := string(rendered(t, &Page{Report: b.Report()}))
 		head, _, _ := strings.Cut(html, "</header>")
 		if got := strings.Contains(head, "made again: 1 attempt after 2 infrastructure errors"); got != want {
 			t.Errorf("%d retries: it says so: %t", retries, got)
