@@ -112,7 +112,7 @@ func (e *Engine) openBox(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if b.image, err = e.use(spec.Image.ID); err != nil {
 		return nil, err
 	}
-	if err = b.image.Unusable(); err == nil {
+	if err = b.image.unusable; err == nil {
 		err = b.make()
 	}
 	if err != nil {
@@ -336,7 +336,7 @@ func (b *box) mountTree(m sandbox.Mount, at string) error {
 		return b.mountOverlay(at)
 	}
 	w, ok := m.Workspace.(*workspaceTree)
-	if !ok || !w.By(b.engine.workspaces) {
+	if !ok || w.engine != b.engine {
 		return errors.New("the workspace belongs to another engine")
 	}
 	if !m.ReadOnly {
@@ -346,7 +346,7 @@ func (b *box) mountTree(m sandbox.Mount, at string) error {
 		}
 		b.disks = append(b.disks, d)
 	}
-	return b.engine.ids.Bind(w.Path(), at, m.ReadOnly)
+	return b.engine.ids.Bind(w.path, at, m.ReadOnly)
 }
 
 func (b *box) add(m oci.Mount) {
@@ -358,7 +358,7 @@ func (b *box) add(m oci.Mount) {
 func (b *box) writableDisk() (n int64) {
 	for _, m := range b.spec.Mounts {
 		if w, ok := m.Workspace.(*workspaceTree); ok && !m.ReadOnly {
-			n += w.Size()
+			n += w.spec.Disk
 		}
 	}
 	return n

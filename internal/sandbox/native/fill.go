@@ -18,12 +18,12 @@ import (
 // fill copies a folder of an image into the workspace, as the Docker engine fills a
 // volume: with links, owners, modes and times, but without devices and sockets.
 func (w *workspaceTree) fill(ctx context.Context, from sandbox.ImageFolder) error {
-	image, err := w.maker.Images.use(from.Image.ID)
+	image, err := w.engine.use(from.Image.ID)
 	if err != nil {
 		return err
 	}
-	defer w.maker.Images.drop(image)
-	folder, err := w.maker.Images.folder(image, from.Path)
+	defer w.engine.drop(image)
+	folder, err := w.engine.folder(image, from.Path)
 	if err != nil {
 		return err
 	}

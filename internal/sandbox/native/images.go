@@ -24,37 +24,20 @@ import (
 	"securebench/internal/sandbox/mountns"
 )
 
-// imagesConfig says where images come from and how they are mounted.
-type imagesConfig struct {
-	Store     *imagestore.Store
-	Namespace *mountns.Namespace
-	Shared    *mountns.Shared // mounts the layers
-	Dir       string          // a folder of the namespace for images that are looked into
-	Owner     string          // marks what is imported
-	// Missing is called for an image that the store may lack or may have an old
-	// version of, before it is looked up. Nil does nothing.
-	Missing func(ctx context.Context, ref string) error
-}
-
 // imagesInUse are the images of an engine.
 type imagesInUse struct {
-	store   *imagestore.Store
-	ns      *mountns.Namespace
-	shared  *mountns.Shared
-	dir     string
-	owner   string
+	store  *imagestore.Store
+	ns     *mountns.Namespace
+	shared *mountns.Shared // mounts the layers
+	dir    string          // a folder of the namespace for images that are looked into
+	owner  string          // marks what is imported
+	// missing is that of [Config].
 	missing func(ctx context.Context, ref string) error
 	looks   atomic.Int64 // how often images were looked into
 
 	mu       sync.Mutex
 	used     map[string]*mounted // by ID
 	imported map[string]int      // how often images were, by ID
-}
-
-// newImages returns images that are not in use.
-func newImages(c imagesConfig) *imagesInUse {
-	return &imagesInUse{store: c.Store, ns: c.Namespace, shared: c.Shared, dir: c.Dir, owner: c.Owner, missing: c.Missing,
-		used: map[string]*mounted{}, imported: map[string]int{}}
 }
 
 // mounted is an image whose layers are mounted.
@@ -73,12 +56,6 @@ type mounted struct {
 	release  func() error
 	uses     int
 }
-
-// Unusable says why nothing can run in the image, as a [sandbox.ErrUnusable], or nil.
-func (m *mounted) Unusable() error { return m.unusable }
-
-// Folders are those of the layers on the host, the lowest first.
-func (m *mounted) Folders() []string { return m.image.Layers }
 
 // Image implements [sandbox.Images].
 func (i *imagesInUse) Image(ctx context.Context, ref string) (sandbox.Image, error) {

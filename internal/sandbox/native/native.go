@@ -53,6 +53,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -89,29 +90,30 @@ type Config struct {
 // Engine makes sandboxes on this machine.
 type Engine struct {
 	*imagesInUse
-	cfg      Config
-	owner    owner.Owner
-	log      *slog.Logger
-	store    *imagestore.Store
-	overlays *overlayStore
-	runtime  oci.Runtime
-	cgroups  *cgroup.Hierarchy
-	groups   string // the name of the group that holds those of all boxes
-	ns       *mountns.Namespace
-	ids      *mountns.IDs   // nil without user namespaces
-	users    *mountns.Users // of boxes
-	info     sandbox.Info
-	helper   *os.File // the binary, nil without one
-	placed   bool     // it was copied for sandboxes
+	*overlayStore
+	cfg     Config
+	owner   owner.Owner
+	log     *slog.Logger
+	store   *imagestore.Store
+	runtime oci.Runtime
+	cgroups *cgroup.Hierarchy
+	groups  string // the name of the group that holds those of all boxes
+	ns      *mountns.Namespace
+	ids     *mountns.IDs   // nil without user namespaces
+	users   *mountns.Users // of boxes
+	info    sandbox.Info
+	helper  *os.File // the binary, nil without one
+	placed  bool     // it was copied for sandboxes
 
-	shared     *mountns.Shared // the layers of images, and overlays
-	workspaces *maker
+	shared *mountns.Shared // the layers of images, and overlays
+	works  atomic.Int64    // workspaces that were made
 }
 
 var (
 	_ sandbox.Engine   = (*Engine)(nil)
 	_ sandbox.Importer = (*Engine)(nil)
 	_ sandbox.Looker   = (*Engine)(nil)
+	_ sandbox.Overlays = (*Engine)(nil)
 )
 
 // New checks what the machine offers. The error names the first requirement that
@@ -177,19 +179,9 @@ func (e *Engine) open(ctx context.Context) (err error) {
 		return err
 	}
 	e.shared = mountns.NewShared(e.ns, e.ids, e.path(treesDir))
-	e.imagesInUse = newImages(imagesConfig{Store: e.store, Namespace: e.ns, Shared: e.shared, Dir: e.path(imagesDir),
-		Owner: e.owner.String(), Missing: e.cfg.Missing})
-	e.workspaces = &maker{Namespace: e.ns, Images: e.imagesInUse, Dir: e.path(worksDir)}
+	e.imagesInUse = &imagesInUse{store: e.store, ns: e.ns, shared: e.shared, dir: e.path(imagesDir), owner: e.owner.String(),
+		missing: e.cfg.Missing, used: map[string]*mounted{}, imported: map[string]int{}}
 	return e.describe()
-}
-
-// Workspace implements [sandbox.Service].
-func (e *Engine) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (sandbox.Workspace, error) {
-	w, err := e.workspaces.Make(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
 }
 
 func (e *Engine) openStores() (err error) {
@@ -201,7 +193,7 @@ func (e *Engine) openStores() (err error) {
 	if e.store, err = imagestore.Open(e.cfg.Images); err != nil {
 		return err
 	}
-	e.overlays, err = openOverlays(filepath.Join(e.cfg.Images, overlaysDir))
+	e.overlayStore, err = openOverlays(filepath.Join(e.cfg.Images, overlaysDir))
 	return err
 }
 
@@ -295,8 +287,8 @@ func (e *Engine) Close() error {
 	if e.ns != nil {
 		errs = append(errs, e.ns.Close())
 	}
-	if e.overlays != nil {
-		errs = append(errs, e.overlays.Close())
+	if e.overlayStore != nil {
+		errs = append(errs, e.overlayStore.Close())
 	}
 	if e.store != nil {
 		errs = append(errs, e.store.Close())

@@ -1,30 +1,10 @@
 package native
 
 import (
-	"context"
 	"errors"
-	"io"
 
-	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
 )
-
-var _ sandbox.Overlays = (*Engine)(nil)
-
-// Overlay implements [sandbox.Overlays].
-func (e *Engine) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (sandbox.Overlay, error) {
-	return e.overlays.Overlay(ctx, spec, fill)
-}
-
-// Overlays implements [sandbox.Overlays].
-func (e *Engine) Overlays(ctx context.Context) ([]sandbox.OverlaySpec, error) {
-	return e.overlays.Overlays(ctx)
-}
-
-// RemoveOverlay implements [sandbox.Overlays].
-func (e *Engine) RemoveOverlay(ctx context.Context, key string) error {
-	return e.overlays.RemoveOverlay(ctx, key)
-}
 
 // program is the folder of an overlay that a box uses.
 type program struct {
@@ -41,7 +21,7 @@ func (b *box) useOverlays() error {
 		if m.Overlay == nil {
 			continue
 		}
-		dir, release, err := e.overlays.Use(m.Overlay)
+		dir, release, err := e.overlayStore.keep(m.Overlay)
 		if err != nil {
 			return err
 		}

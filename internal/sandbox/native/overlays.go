@@ -295,9 +295,9 @@ func (s *overlayStore) remove(o *overlay) (err error) {
 	return s.root.RemoveAll(trash)
 }
 
-// Use returns the folder of an overlay. Until release is called no process
+// keep returns the folder of an overlay. Until release is called no process
 // removes it.
-func (s *overlayStore) Use(o sandbox.Overlay) (dir string, release func() error, err error) {
+func (s *overlayStore) keep(o sandbox.Overlay) (dir string, release func() error, err error) {
 	mine, ok := o.(*overlay)
 	if !ok || mine.store != s {
 		return "", nil, errors.New("the overlay belongs to another engine")
@@ -317,9 +317,9 @@ func (s *overlayStore) Use(o sandbox.Overlay) (dir string, release func() error,
 	return filepath.Join(s.dir, keysDir, mine.Key, filesDir), sync.OnceValue(use.Close), nil
 }
 
-// Reap removes what killed processes left unfinished and returns how many
+// reapOverlays removes what killed processes left unfinished and returns how many
 // folders that were.
-func (s *overlayStore) Reap() (int, error) {
+func (s *overlayStore) reapOverlays() (int, error) {
 	n, err := s.sweep()
 	if err != nil {
 		return n, fmt.Errorf("removing unfinished overlays: %w", err)

@@ -80,7 +80,7 @@ func TestOverlayIsFilledOnce(t *testing.T) {
 	if err != nil || fills.Load() != 1 {
 		t.Fatalf("%d fills, %v", fills.Load(), err)
 	}
-	at, release, err := s.Use(o)
+	at, release, err := s.keep(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,16 +101,16 @@ func TestOverlayIsFilledOnce(t *testing.T) {
 	if err := errors.Join(release(), release(), other.RemoveOverlay(t.Context(), spec.Key), other.RemoveOverlay(t.Context(), spec.Key)); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := s.Use(o); err == nil {
+	if _, _, err := s.keep(o); err == nil {
 		t.Error("an overlay is used that was removed")
 	}
 	if _, err := other.Overlay(t.Context(), spec, filling(tool(t, "y"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Use(o); err == nil {
+	if _, _, err := s.keep(o); err == nil {
 		t.Error("another overlay is used in the place of one that was removed")
 	}
-	if _, _, err := other.Use(o); err == nil {
+	if _, _, err := other.keep(o); err == nil {
 		t.Error("another store's overlay is used")
 	}
 }
@@ -212,7 +212,7 @@ func TestKilledFiller(t *testing.T) {
 		t.Error(err)
 	}
 	s := testStore(t, dir)
-	if n, err := s.Reap(); n != 0 || err != nil || leftovers(t, s) != 1 {
+	if n, err := s.reapOverlays(); n != 0 || err != nil || leftovers(t, s) != 1 {
 		t.Errorf("while it fills: %d reaped, %v", n, err)
 	}
 	_ = cmd.Process.Kill()

@@ -50,7 +50,7 @@ func (e *Engine) Reap(ctx context.Context) (int, error) {
 	runtimesErr := e.killRuntimes(ctx)
 	n, err := e.reapGroups(ctx)
 	images, imagesErr := e.store.Reap(ctx)
-	trees, treesErr := e.overlays.Reap()
+	trees, treesErr := e.reapOverlays()
 	n += images + trees
 	if err := errors.Join(runtimesErr, err, imagesErr, treesErr); err != nil {
 		return n, fmt.Errorf("removing what dead processes left: %w", err)

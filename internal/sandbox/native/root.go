@@ -68,7 +68,7 @@ func (b *box) changedRoot() (*changedRoot, error) {
 		if c.Upper, err = os.OpenRoot(b.path("t", "u")); err != nil {
 			return err
 		}
-		for _, dir := range b.image.Folders() {
+		for _, dir := range b.image.image.Layers {
 			lower, err := os.OpenRoot(dir)
 			if err != nil {
 				return err

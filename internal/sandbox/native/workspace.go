@@ -6,29 +6,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/mountns"
 )
 
-// maker makes the workspaces of an engine.
-type maker struct {
-	Namespace *mountns.Namespace
-	Images    *imagesInUse // with the folders that workspaces are copied from
-	Dir       string       // a folder of the namespace for the workspaces
-
-	made atomic.Int64
-}
-
 // workspaceTree is a tmpfs and the goroutine that serves it.
 type workspaceTree struct {
 	*holder.Client
-	maker  *maker
+	engine *Engine
 	path   string // where the tmpfs is mounted
 	spec   sandbox.WorkspaceSpec
 	root   *os.Root
@@ -41,18 +30,9 @@ type workspaceTree struct {
 
 var _ sandbox.Workspace = (*workspaceTree)(nil)
 
-// By reports whether m made the workspace.
-func (w *workspaceTree) By(m *maker) bool { return w.maker == m }
-
-// Path is where the tree is in the namespace.
-func (w *workspaceTree) Path() string { return w.path }
-
-// Size is how many bytes the tree can hold.
-func (w *workspaceTree) Size() int64 { return w.spec.Disk }
-
-// Make mounts a bounded file tree.
-func (m *maker) Make(ctx context.Context, spec sandbox.WorkspaceSpec) (*workspaceTree, error) {
-	w := &workspaceTree{maker: m, path: filepath.Join(m.Dir, strconv.FormatInt(m.made.Add(1), 10)), spec: spec.WithDefaults()}
+// Workspace implements [sandbox.Service]: it mounts a bounded file tree.
+func (e *Engine) Workspace(ctx context.Context, spec sandbox.WorkspaceSpec) (sandbox.Workspace, error) {
+	w := &workspaceTree{engine: e, path: e.path(worksDir, strconv.FormatInt(e.works.Add(1), 10)), spec: spec.WithDefaults()}
 	err := spec.Check()
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -70,7 +50,7 @@ func (w *workspaceTree) make(ctx context.Context) error {
 	// The kernel wants whole pages.
 	page := int64(os.Getpagesize())
 	size := (w.spec.Disk + page - 1) / page * page
-	err := w.maker.Namespace.Do(func() error {
+	err := w.engine.ns.Do(func() error {
 		if err := os.Mkdir(w.path, 0o700); err != nil {
 			return err
 		}
@@ -161,7 +141,7 @@ func (w *workspaceTree) remove() error {
 	if !w.mounted {
 		return nil
 	}
-	return w.maker.Namespace.Do(func() error {
+	return w.engine.ns.Do(func() error {
 		if err := mountns.Unmount(w.path); err != nil {
 			return err
 		}
