@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 
+	"securebench/internal/sandbox/privilege"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -118,16 +120,15 @@ func foreignNamespace(base, size int) (f *os.File, err error) {
 
 // becomeMaker makes this thread a user's with all rights of root's.
 func becomeMaker(uid int) error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var own [2]unix.CapUserData
-	if err := unix.Capget(&header, &own[0]); err != nil {
+	own, err := privilege.Permitted()
+	if err != nil {
 		return fmt.Errorf("reading capabilities: %w", err)
 	}
 	// Real and saved user stay root, so that the thread keeps its capabilities.
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
 		return fmt.Errorf("becoming user %d: %w", uid, errno)
 	}
-	if err := unix.Capset(&header, &own[0]); err != nil {
+	if err := privilege.Keep(own); err != nil {
 		return fmt.Errorf("taking capabilities back: %w", err)
 	}
 	return nil

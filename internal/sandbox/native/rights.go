@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
+	"securebench/internal/sandbox/privilege"
 )
 
 // asUser calls f on a thread of its own that has the file rights of a user and no
@@ -64,13 +65,11 @@ func become(u sandbox.User, readAll bool) error {
 	if _, err := unix.SetfsuidRetUid(u.UID); err != nil {
 		return fmt.Errorf("becoming user %d: %w", u.UID, err)
 	}
-	var keep uint32
+	var keep privilege.Set
 	if readAll {
 		keep = 1 << unix.CAP_DAC_READ_SEARCH
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3} // of this thread
-	data := [2]unix.CapUserData{{Effective: keep, Permitted: keep}}
-	if err := unix.Capset(&header, &data[0]); err != nil {
+	if err := privilege.Keep(keep); err != nil {
 		return fmt.Errorf("giving up capabilities: %w", err)
 	}
 	gid, err1 := unix.SetfsgidRetGid(u.GID)
