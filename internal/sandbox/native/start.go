@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -115,29 +113,11 @@ func (b *box) start(ctx context.Context, s *pipes) (_ *process.Process, err erro
 
 // awaitRuntime waits until the runtime has started the container.
 func (b *box) awaitRuntime(ctx context.Context, cmd *exec.Cmd) error {
-	ended := make(chan struct{})
-	var failed error
-	go func() { defer close(ended); failed = cmd.Wait() }()
-	select {
-	case <-ended:
-		if failed == nil {
-			return nil
-		}
-		return b.failure(failed)
-	case <-ctx.Done():
-	case <-b.closing:
-		ctx = closedContext()
+	failed, err := process.Await(ctx, b.closing, cmd)
+	if failed != nil && err == nil {
+		err = b.failure(failed)
 	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its helpers; it may have ended
-	<-ended
-	return context.Cause(ctx)
-}
-
-// closedContext is the context of a box that is closed.
-func closedContext() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(os.ErrClosed)
-	return ctx
+	return err
 }
 
 // failure is why the runtime failed.
@@ -177,36 +157,15 @@ func (b *box) runtimeID() string { return b.id + idSeparator + path.Base(b.engin
 // idSeparator is in no owner's and no engine's name.
 const idSeparator = "_"
 
-// abandon ends what a runtime that failed or was killed may have left and started, and
-// reaps those that became children of this process: members of the runtime's
-// process group, and of the control group.
+// abandon ends what a runtime that failed or was killed may have left and started.
 func (b *box) abandon(ctx context.Context, runtime int) error {
 	ctx, cancel := cleanup(ctx)
 	defer cancel()
-	if err := process.KillRuntime(ctx, b.runtimeID()); err != nil {
-		return err
-	}
-	// What is frozen starts nothing more, so that the list is complete. A group
-	// that is not there yet has no process in it.
-	freeze, stop := attended.WithTimeout(ctx, killPause)
-	_ = b.group.Freeze(freeze)
-	stop()
-	left := b.known()
-	if err := b.group.Kill(ctx); err != nil {
-		return err
-	}
-	for _, pid := range append(left, -runtime) {
-		if err := process.Reap(ctx, pid); err != nil {
-			return err
-		}
-	}
-	process.ReapOrphans()
-	return nil
+	return process.Clear(ctx, b.runtimeID(), runtime, b.group, b.known)
 }
 
-// known lists the processes that a runtime may have left.
-func (b *box) known() []int {
-	pids, _ := b.group.Processes() // what is killed is decided by Kill
+// known lists the processes that a runtime has named.
+func (b *box) known() (pids []int) {
 	for _, name := range []string{"pid", "s/" + b.runtimeID() + "/state.json"} {
 		text, err := b.files.ReadFile(name)
 		if err != nil {
@@ -220,7 +179,7 @@ func (b *box) known() []int {
 			_ = json.Unmarshal(text, &state) // a file that was not finished names none
 			pid = state.PID
 		}
-		if pid > 1 && !slices.Contains(pids, pid) {
+		if pid > 1 {
 			pids = append(pids, pid)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"securebench/internal/attended"
+	"securebench/internal/sandbox/cgroup"
 )
 
 // A runtime leaves processes to this one, which adopts orphans: the first process of a
@@ -120,9 +122,57 @@ func ReapMakers() {
 	}
 }
 
-// KillRuntime kills what is left of a runtime that had been given an argument which no
+// Await waits until a runtime that leaves its container has ended, and returns how. It
+// kills the runtime with its helpers when ctx ends or closing is closed: then err says so.
+func Await(ctx context.Context, closing <-chan struct{}, cmd *exec.Cmd) (ended, err error) {
+	wait := make(chan error, 1)
+	go func() { wait <- cmd.Wait() }()
+	select {
+	case ended := <-wait:
+		return ended, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-closing:
+		err = os.ErrClosed
+	}
+	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // it may have ended
+	return <-wait, err
+}
+
+// Clear ends what is left of a runtime, which leads a process group, and of what it has
+// started in a control group, and reaps those that became children of this process. The
+// argument is that of killRuntime; known lists processes that the runtime has named.
+func Clear(ctx context.Context, argument string, runtime int, group *cgroup.Group, known func() []int) error {
+	if err := killRuntime(ctx, argument); err != nil {
+		return err
+	}
+	// What is frozen starts nothing more, so that the list is complete. A group
+	// that is not there yet has nobody in it.
+	freeze, stop := attended.WithTimeout(ctx, freezeTimeout)
+	_ = group.Freeze(freeze)
+	stop()
+	left, _ := group.Processes() // what is killed is decided by Kill
+	left = append(left, known()...)
+	slices.Sort(left)
+	left = slices.Compact(left)
+	if err := group.Kill(ctx); err != nil {
+		return err
+	}
+	for _, pid := range append(left, -runtime) {
+		if err := reap(ctx, pid); err != nil {
+			return err
+		}
+	}
+	ReapOrphans()
+	return nil
+}
+
+// freezeTimeout bounds the wait for a group to freeze.
+const freezeTimeout = 500 * time.Millisecond
+
+// killRuntime kills what is left of a runtime that had been given an argument which no
 // other process has, and reaps it.
-func KillRuntime(ctx context.Context, argument string) error {
+func killRuntime(ctx context.Context, argument string) error {
 	for {
 		left := false
 		for _, pid := range children() {
@@ -153,7 +203,7 @@ func killOrphan(ctx context.Context, pid int, argument string) (found bool, err 
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			return false, err
 		}
-		return true, Reap(ctx, pid)
+		return true, reap(ctx, pid)
 	}
 	p := look(pid)
 	if len(list) > 0 || !p.maker(pid) && !p.unborn() {

@@ -210,9 +210,9 @@ func Foreground(cmd *exec.Cmd) *Process {
 	return p
 }
 
-// Reap waits until a process that was killed, or every one of a process group, is
+// reap waits until a process that was killed, or every one of a process group, is
 // gone: its parent may still be about to leave it to this process.
-func Reap(ctx context.Context, pid int) error {
+func reap(ctx context.Context, pid int) error {
 	for {
 		_, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil)
 		if errors.Is(err, unix.EINTR) {

@@ -136,15 +136,8 @@ func copyFile(from, to string) error {
 // started waits until the sandbox runs and returns the number of its first process.
 func (c *checker) started(ctx context.Context, cmd *exec.Cmd, call oci.Call) (pid int, err error) {
 	if c.runtime.Leaves {
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		select {
-		case err = <-ended:
-		case <-ctx.Done():
-			_ = cmd.Process.Kill() // it may have ended
-			err = errors.Join(context.Cause(ctx), <-ended)
-		}
-		if err != nil {
+		failed, cut := process.Await(ctx, nil, cmd)
+		if err := errors.Join(cut, failed); err != nil {
 			return 0, c.failure(err, call)
 		}
 	}
@@ -197,29 +190,20 @@ func (c *checker) failure(ended error, call oci.Call) error {
 	return fmt.Errorf("%s: %w (%w)", c.runtime.Name, why, ended)
 }
 
-// stop ends what is left of the sandbox and of the runtime, and reaps what became a
-// child of this process: those that are known, and members of the runtime's process
-// group.
+// stop ends what is left of the sandbox and of the runtime.
 func (c *checker) stop(ctx context.Context, cmd *exec.Cmd, pid int) error {
 	ctx, cancel := context.WithTimeout(ctx, runPatience)
 	defer cancel()
-	left, err := c.group.Processes()
-	if err := errors.Join(err, process.KillRuntime(ctx, c.id()), c.group.Kill(ctx)); err != nil {
-		return err
-	}
-	if !c.runtime.Leaves {
-		_ = cmd.Wait() // how it ended says nothing
-	}
-	if pid > 0 {
-		left = append(left, pid)
-	}
-	for _, pid := range append(left, -cmd.Process.Pid) {
-		if err := process.Reap(ctx, pid); err != nil {
-			return err
+	err := process.Clear(ctx, c.id(), cmd.Process.Pid, c.group, func() []int {
+		if pid > 0 {
+			return []int{pid}
 		}
+		return nil
+	})
+	if !c.runtime.Leaves {
+		_ = cmd.Wait() // it is reaped
 	}
-	process.ReapOrphans()
-	return nil
+	return err
 }
 
 // id is what the runtime knows the sandbox by: no other one has it.

@@ -1,0 +1,4 @@
+package process
+
+// KillRuntime is what tests call of [Clear].
+var KillRuntime = killRuntime
