@@ -220,7 +220,10 @@ func (r *reviewer) captured() {
 	recorded := r.Unverified
 	r.Unverified = map[AttemptKey]*Line{}
 	for key, e := range found {
-		if l := recorded[key]; l != nil && l.Digests.Candidate == e.Digests.Candidate {
+		if l := recorded[key]; l != nil {
+			if l.Digests.Candidate != e.Digests.Candidate { // of two, the one of the record counts
+				continue
+			}
 			l.Produced = e.Produced
 			e.Line = l
 		} else if r.inputs(e) != "" || e.Standing(r.judge.FS, *r.judge.Salt, r.judge.Stored) != nil {

@@ -496,10 +496,12 @@ func TestReviewUnverified(t *testing.T) {
 		stored error
 		inputs string
 		bare   bool // nothing else is kept of it
+		older  bool // what is kept is of another candidate: a copy of an earlier file
 		want   bool
 	}{
 		"good":           {want: true},
 		"nothing kept":   {bare: true},
+		"another's kept": {older: true},
 		"other inputs":   {inputs: InputsChanged},
 		"lost candidate": {stored: lost},
 		"no candidate":   {change: func(l *Line) { l.Digests.Candidate, l.Candidate = "", Candidate{} }},
@@ -527,6 +529,14 @@ func TestReviewUnverified(t *testing.T) {
 			}
 			if err := errors.Join(d.Append(l), d.Settled(), d.Close()); err != nil {
 				t.Fatal(err)
+			}
+			if c.older {
+				was := *l
+				was.Digests.Candidate = digest.Bytes([]byte("A"))
+				b, _, err := was.captured(link{prev: Genesis}, d.salt)
+				if err = errors.Join(err, os.WriteFile(filepath.Join(d.Path(), CapturedName), b, 0o600)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			again, err := Open(d.Path())
 			if err != nil {
