@@ -177,7 +177,7 @@ func (p *Plan) largest(loads map[Load]string) (once, kept, most Amount, task str
 	return once, kept, most, task
 }
 
-// Amount is what a footprint may need, with what its sockets hold.
+// amount is what a footprint may need, with what its sockets hold.
 func (p *Plan) amount(f Footprint) Amount {
 	out := f.Amount(p.limits, p.onDisk)
 	out.Memory += p.sockets * int64(f.Boxes+f.Roots+f.Halves)

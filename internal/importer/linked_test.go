@@ -22,7 +22,7 @@ import (
 // attack is a candidate that wants to pass without doing the work.
 type attack struct{ id, name, code string }
 
-// language is a row in the form of the data set, and candidates for it.
+// linkedLanguage is a row in the form of the data set, and candidates for it.
 type linkedLanguage struct {
 	needs   []string // programs
 	row     linkedSource

@@ -42,7 +42,7 @@ type shownLines struct {
 	overflow bool
 }
 
-// shownLines returns a writer that shows the lines of a task.
+// lines returns a writer that shows the lines of a task.
 func (b *shownBudget) lines(task string, show func(line string)) *shownLines {
 	l := &shownLines{budget: b, task: task, show: show}
 	l.Lines = NewLines(maxShownLine, l.line)

@@ -10,7 +10,7 @@ import (
 )
 
 // reason is why a request did not succeed, in a word of the ledger. Those of
-// package request are reasons too.
+// package wire are reasons as well.
 type reason string
 
 // The reasons.

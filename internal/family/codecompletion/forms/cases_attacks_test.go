@@ -15,7 +15,7 @@ import (
 // canary is expected by a case, and so must not be in the candidate's sandbox.
 const canary = "canary7f3a91"
 
-// attack is a program that wants to pass without doing the work.
+// casesAttack is a program that wants to pass without doing the work.
 type casesAttack struct {
 	id, name  string
 	candidate string

@@ -50,7 +50,7 @@ type casesScorer struct {
 	restricted map[string][]byte
 }
 
-// read implements [programScorer].
+// Read implements [programScorer].
 func (s *casesScorer) Read(c candidate.Candidate) (source, error) {
 	return read(c, s.row.language)
 }

@@ -59,7 +59,7 @@ func casesCode(text string) candidate.Candidate { return familytest.Code(text) }
 
 func said(text string) candidate.Candidate { return familytest.Said(text) }
 
-// printed is the beginning of what a candidate printed.
+// casesPrinted is the beginning of what a candidate printed.
 func casesPrinted(v family.Verdict) (out string) {
 	for name, data := range v.Restricted {
 		out += fmt.Sprintf("%s: %.500q\n", name, data)

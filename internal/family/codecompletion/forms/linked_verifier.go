@@ -44,7 +44,7 @@ type linkedScorer struct {
 	restricted map[string][]byte
 }
 
-// read implements [programScorer].
+// Read implements [programScorer].
 func (s *linkedScorer) Read(c candidate.Candidate) (source, error) {
 	source, err := read(c, s.row.language)
 	if err == nil && s.row.language == "go" {

@@ -39,7 +39,7 @@ type verification struct {
 	program source
 }
 
-// read implements [sandboxed.Scorer].
+// Read implements [sandboxed.Scorer].
 func (v *verification) Read(c candidate.Candidate) (err error) {
 	v.program, err = v.programScorer.Read(c)
 	return err

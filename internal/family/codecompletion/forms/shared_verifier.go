@@ -43,7 +43,7 @@ type sharedScorer struct {
 	restricted map[string][]byte
 }
 
-// read implements [programScorer].
+// Read implements [programScorer].
 func (s *sharedScorer) Read(c candidate.Candidate) (source, error) {
 	return read(c, Python)
 }
