@@ -1,5 +1,3 @@
-// Package pysource reads Python source and pytest's names as far as data sets
-// need it: which names code defines and tests use, and what pytest calls a case.
 package importer
 
 import (

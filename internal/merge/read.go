@@ -114,7 +114,7 @@ func (m *merger) review(i int) (err error) {
 		if err := s.Fence(); err != nil {
 			return err
 		}
-		if s.former, err = s.ShardFolder.Former(); err != nil { // in the folder that is open now
+		if s.former, err = s.Former(); err != nil { // in the folder that is open now
 			return err
 		}
 		s.former.Final, s.part.Lines = true, s.former.Records

@@ -177,16 +177,16 @@ func (l List) Value(w string) (string, bool) {
 	return value, ok
 }
 
-// A span is the part s[Start:End] of a text s.
-type span struct{ Start, End int }
+// A Span is the part s[Start:End] of a text s.
+type Span struct{ Start, End int }
 
 // Sentences returns where the sentences of a collapsed line begin and end. A
 // sentence ends after . ! ? and the quotes and brackets that follow, before a
 // space. A full stop does not end one before a small letter, after a known
 // abbreviation, or, unless letters are labels, after a single capital letter,
 // as in "J. Smith".
-func Sentences(line string, labels bool) []span {
-	var out []span
+func Sentences(line string, labels bool) []Span {
+	var out []Span
 	start := 0
 	for i, r := range line {
 		if i < start || !strings.ContainsRune(".!?。！？", r) {
@@ -201,11 +201,11 @@ func Sentences(line string, labels bool) []span {
 		if !wide && line[end] != ' ' || r == '.' && continues(line[start:i], line[end:], labels) {
 			continue
 		}
-		out = append(out, span{start, end})
+		out = append(out, Span{start, end})
 		start = end + len(line[end:]) - len(strings.TrimLeft(line[end:], " "))
 	}
 	if start < len(line) {
-		out = append(out, span{start, len(line)})
+		out = append(out, Span{start, len(line)})
 	}
 	return out
 }

@@ -34,7 +34,7 @@ func (d *Dir) foreign(e fs.DirEntry) error {
 			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
 		}
 		return fs.WalkDir(d.FS(), name, func(below string, e fs.DirEntry, err error) error {
-			if _, ok := parseShard(e.Name()); err == nil && path.Dir(below) == ShardsName && !(ok && e.IsDir()) {
+			if _, ok := parseShard(e.Name()); err == nil && path.Dir(below) == ShardsName && (!ok || !e.IsDir()) {
 				return fmt.Errorf("%s is %w", redact.Quote(below), ErrForeign)
 			}
 			folder := err == nil && e.IsDir() && (below == name || name != CandidatesName)

@@ -29,9 +29,6 @@ type Accounts struct {
 	used map[string]int64        // by the attempts with one, while the file is read
 }
 
-// earlier is the key of what records had used when there was no [SpentName] any more.
-var earlier = AttemptKey{}
-
 // account is what one attempt has used at most.
 type account struct {
 	former map[string]int64 // before this process, until a try takes it over
@@ -83,8 +80,9 @@ func (d *Dir) Accounts(recorded map[string]int64) (_ *Accounts, used map[string]
 		return nil, nil, fmt.Errorf("reading %s: %w", SpentName, err)
 	}
 	if a.size == 0 && len(recorded) > 0 {
-		a.open[earlier] = &account{former: recorded}
-		if err := a.write(earlier, recorded); err != nil {
+		none := AttemptKey{} // of no attempt of its own
+		a.open[none] = &account{former: recorded}
+		if err := a.write(none, recorded); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -34,7 +34,7 @@ type ApplyError struct {
 	Errno syscall.Errno
 }
 
-// ApplyError names the path and the system's reason.
+// Error names the path and the system's reason.
 func (e *ApplyError) Error() string { return fmt.Sprintf("changing /%s: %v", e.Path, e.Errno) }
 
 // Unwrap returns the system's error number.

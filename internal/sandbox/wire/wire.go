@@ -79,7 +79,7 @@ func (c *Conn) Send(ctx context.Context, method, path string, body io.Reader) (*
 	}
 	res, err := c.http.RoundTrip(req)
 	if err != nil {
-		if end := c.stream.end.Load(); end != nil && ctx.Err() == nil && *end != io.EOF {
+		if end := c.stream.end.Load(); end != nil && ctx.Err() == nil && !errors.Is(*end, io.EOF) {
 			err = *end // which says more
 		}
 		return nil, err

@@ -126,7 +126,7 @@ func (a *Analyst) take(ctx context.Context) (done func(), err error) {
 }
 
 // Examine looks for what cannot be right in a row's texts, likewise.
-func (a *Analyst) Examine(ctx context.Context, image sandbox.Image, limits sandbox.Limits, r Row) (out []finding, err error) {
+func (a *Analyst) Examine(ctx context.Context, image sandbox.Image, limits sandbox.Limits, r Row) (out []Finding, err error) {
 	done, err := a.take(ctx)
 	if err != nil {
 		return nil, err

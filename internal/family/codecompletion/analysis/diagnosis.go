@@ -24,16 +24,16 @@ type Texts struct {
 	Solution string
 }
 
-// finding is one fault of the row's texts. Line counts from 1 in the text of the
+// Finding is one fault of the row's texts. Line counts from 1 in the text of the
 // field; 0 is all of it.
-type finding struct {
+type Finding struct {
 	Field string // tests, reference or entry
 	Line  int
 	What  string
 }
 
 // readFindings reads what examine answers.
-func readFindings(parts int, d *value.Decoder) (out []finding, err error) {
+func readFindings(parts int, d *value.Decoder) (out []Finding, err error) {
 	if parts != 1 {
 		d.Fail("an examination has one part")
 	}
@@ -47,14 +47,14 @@ func readFindings(parts int, d *value.Decoder) (out []finding, err error) {
 			d.Fail("a line is expected")
 			break
 		}
-		out = append(out, finding{string(n.Items[0].Atom), int(line), string(n.Items[2].Atom)})
+		out = append(out, Finding{string(n.Items[0].Atom), int(line), string(n.Items[2].Atom)})
 	}
 	return out, d.End()
 }
 
 // Lines says what was found, and where the tests' traceback and the error of the
 // reference's import come from.
-func (r Texts) Lines(found []finding, traceback, importError string) (out []string) {
+func (r Texts) Lines(found []Finding, traceback, importError string) (out []string) {
 	for _, f := range found {
 		switch f.Field {
 		case "tests":

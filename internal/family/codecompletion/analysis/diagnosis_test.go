@@ -12,7 +12,7 @@ import (
 func TestLines(t *testing.T) {
 	row := Texts{Tests: "assert f(1) == 2\n\nassert f(2) == 5\n", Reference: "def f(x):\n    return 2 *\n", Solution: "eval.canonical_solution"}
 	for _, c := range []struct {
-		found       []finding
+		found       []Finding
 		trace, fail string
 		want        []string
 	}{
@@ -20,9 +20,9 @@ func TestLines(t *testing.T) {
 			want: []string{"eval.tests.code line 3: assert f(2) == 5", "AssertionError: no", "more"}},
 		{trace: "  File \"tests.py\", line 99, in <module>\nCandidateError\n",
 			want: []string{"eval.tests.code", "the reference does not define what is called here, or raised an exception of its own"}},
-		{found: []finding{{"reference", 2, "SyntaxError: invalid syntax"}}, fail: "SyntaxError: x",
+		{found: []Finding{{"reference", 2, "SyntaxError: invalid syntax"}}, fail: "SyntaxError: x",
 			want: []string{"eval.canonical_solution line 2: return 2 *", "SyntaxError: invalid syntax"}},
-		{found: []finding{{"entry", 0, "no g"}, {"tests", 1, "nothing defines g"}},
+		{found: []Finding{{"entry", 0, "no g"}, {"tests", 1, "nothing defines g"}},
 			want: []string{"eval.tests.entry_point: no g", "eval.tests.code line 1: assert f(1) == 2", "nothing defines g"}},
 		{fail: "NameError: g", want: []string{"eval.canonical_solution: NameError: g"}},
 	} {
@@ -48,7 +48,7 @@ func TestFindings(t *testing.T) {
 		{list(value.Tuple(value.Text("tests"), value.Int(1))), 1, false},
 	} {
 		got, err := readFindings(c.parts, value.NewDecoder(c.answer.Append(nil)))
-		if (err == nil) != c.ok || c.ok && (len(got) != 1 || got[0] != finding{"tests", 12, "x"}) {
+		if (err == nil) != c.ok || c.ok && (len(got) != 1 || got[0] != Finding{"tests", 12, "x"}) {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}
