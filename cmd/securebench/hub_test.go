@@ -235,6 +235,30 @@ func TestHubResume(t *testing.T) {
 	f.must("verify", out)
 }
 
+// TestHubWorkerKilled: a worker that is killed with what it has costs time only.
+func TestHubWorkerKilled(t *testing.T) {
+	t.Parallel()
+	image := needEngine(t)
+	dir, f := t.TempDir(), newMachines(t)
+	tester, want := mixedPack(t, dir, image, ownRun("hub-killed"), 20, 1)
+	out, credentials := filepath.Join(t.TempDir(), "out"), f.invite("both", "produce,verify")
+	run, addr := f.run(tester, "-o", out, "--lease", "2s")
+	first := f.start("worker", "--hub", addr, "--credentials", credentials)
+	awaittest.Until(t, "a record", func() bool {
+		data, _ := os.ReadFile(filepath.Join(out, "candidates.jsonl"))
+		return bytes.Count(data, []byte("\n")) > 2
+	})
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.done
+	second := f.start("worker", "--hub", addr, "--credentials", credentials)
+	f.ends(run, exitDone)
+	f.ends(second, exitDone)
+	sameVerdicts(t, out, want)
+	f.must("verify", out)
+}
+
 // TestHubRefuses: what cannot run on workers is refused before anything runs.
 func TestHubRefuses(t *testing.T) {
 	t.Parallel()

@@ -268,7 +268,8 @@ func ReadCredential(name string) (c Credential, err error) {
 	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil {
 		return c, fmt.Errorf("reading the credential %s: it is not one that securebench hub invite wrote", name)
 	}
-	if _, err := c.Client(); err != nil || !ValidName(c.Name) || len(c.Roles) == 0 {
+	_, err = c.Client()
+	if _, bad := c.Public(); err != nil || bad != nil || !ValidName(c.Name) || len(c.Roles) == 0 {
 		return c, fmt.Errorf("reading the credential %s: it is damaged", name)
 	}
 	return c, nil

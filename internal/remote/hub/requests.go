@@ -141,7 +141,7 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 		h.mu.Unlock()
 		return remote.Grant{State: remote.Cancelled}
 	}
-	again := j.holder == who && c.Grant == j.grant
+	again := j.holder == who && (c.Grant == j.grant || c.Grant == 0) // the answer was lost, or the ticket
 	switch {
 	case !again && j.holder != "":
 		h.mu.Unlock()

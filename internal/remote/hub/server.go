@@ -22,6 +22,10 @@ import (
 // startTime bounds what the queue's server does for this process.
 const startTime = 30 * time.Second
 
+// claimTime is how long a worker has to claim what it has pulled. It is queued for others
+// then.
+const claimTime = 5 * time.Second
+
 // broker is the queue's server, in this process.
 type broker struct {
 	server  *server.Server
@@ -178,7 +182,7 @@ func (b *broker) makeStream(ctx context.Context, r remote.Role, lease time.Durat
 	s, err := b.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{remote.Work(b.token, r, "*")},
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 1, Storage: jetstream.MemoryStorage})
 	if err == nil {
-		_, err = s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: remote.Consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease,
+		_, err = s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: remote.Consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: min(lease, claimTime),
 			MaxDeliver: -1, MaxAckPending: 100_000, MaxWaiting: 4096, MemoryStorage: true})
 	}
 	if err != nil {

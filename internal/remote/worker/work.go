@@ -195,7 +195,7 @@ func (s *session) pull(ctx context.Context, r remote.Role, wait time.Duration) *
 	if wait > 0 {
 		ask = fmt.Sprintf(`{"batch":1,"expires":%d}`, wait.Nanoseconds())
 	}
-	ctx, stop := attended.WithTimeout(ctx, wait+askTime)
+	ctx, stop := s.linked(ctx, wait+askTime)
 	defer stop()
 	err := s.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+remote.Stream(s.run.Token, r)+"."+remote.Consumer, s.queue.Subject, []byte(ask))
 	var m *nats.Msg
@@ -260,7 +260,7 @@ func (s *session) claim(ctx context.Context, h *held) (ticket string, ok bool) {
 		if err == nil && (g.State != remote.Later || h.Grant == 0) {
 			break
 		}
-		if h.Grant == 0 || attended.Pause(ctx, again) != nil {
+		if attended.Pause(ctx, again) != nil {
 			return "", false
 		}
 	}

@@ -106,6 +106,7 @@ type worker struct {
 // serve serves one run until that has finished.
 func (w *worker) serve(ctx context.Context) (err error) {
 	s := &session{worker: w, active: map[string]*held{}, changed: make(chan struct{}, 1)}
+	s.disconnected()
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
@@ -146,6 +147,8 @@ type session struct {
 	run     remote.Welcome
 	active  map[string]*held // by job
 	end     ending
+	link    context.Context // of the connection
+	cut     context.CancelFunc
 	changed chan struct{} // has a value when the hub has something new
 }
 
@@ -169,6 +172,7 @@ func (s *session) connect(ctx context.Context) error {
 	o := []nats.Option{nats.Nkey(public, s.Credential.Sign), nats.Secure(tls), nats.CustomInboxPrefix(remote.Inbox(s.Credential.Name)),
 		nats.MaxReconnects(-1), nats.ReconnectWait(again), nats.ReconnectBufSize(-1), nats.Name(s.who), nats.Timeout(askTime),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ReconnectHandler(func(*nats.Conn) { s.poke() }),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { s.disconnected() }),
 		nats.ClosedHandler(func(c *nats.Conn) { s.closed(c.LastError()) })}
 	if s.Dial != nil {
 		o = append(o, nats.SetCustomDialer(dialer(s.Dial)))
@@ -230,6 +234,26 @@ func (s *session) closed(err error) {
 	s.poke()
 }
 
+// disconnected ends what waits for an answer on a connection that is lost.
+func (s *session) disconnected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cut != nil {
+		s.cut()
+	}
+	s.link, s.cut = context.WithCancel(context.Background())
+}
+
+// linked returns a context that ends with the connection, and after a time.
+func (s *session) linked(ctx context.Context, d time.Duration) (context.Context, func()) {
+	ctx, stop := attended.WithTimeout(ctx, d)
+	s.mu.Lock()
+	link := s.link
+	s.mu.Unlock()
+	cut := context.AfterFunc(link, stop)
+	return ctx, func() { cut(); stop() }
+}
+
 // poke says that there is something new.
 func (s *session) poke() {
 	select {
@@ -244,7 +268,7 @@ func (s *session) ask(ctx context.Context, subject string, message, answer any) 
 	if err != nil {
 		return err
 	}
-	ctx, stop := attended.WithTimeout(ctx, askTime)
+	ctx, stop := s.linked(ctx, askTime)
 	defer stop()
 	m, err := s.conn.RequestWithContext(ctx, subject, b)
 	if err != nil {

@@ -1,4 +1,4 @@
-package worker_test
+package hub
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
 	"securebench/internal/remote"
-	"securebench/internal/remote/hub"
 	"securebench/internal/remote/worker"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -82,8 +82,8 @@ func (*site) Complete(context.Context, family.Case) (remote.Completed, error) {
 type fleet struct {
 	*testing.T
 	keys    remote.Keys
-	o       hub.Options
-	hub     *hub.Hub
+	o       Options
+	hub     *Hub
 	journal string
 	mu      sync.Mutex
 	warned  []string
@@ -106,7 +106,7 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.o = hub.Options{Addr: "127.0.0.1:0", Keys: f.keys, Lease: 2 * time.Second, RunID: "run", Salt: salt, Build: build,
+	f.o = Options{Addr: "127.0.0.1:0", Keys: f.keys, Lease: 2 * time.Second, RunID: "run", Salt: salt, Build: build,
 		Orders: map[remote.Role]remote.Order{}, Store: &commit.Committer{Store: store}, Warn: f.warn}
 	o := remote.Order{RunID: "run"}
 	o.Limits.Candidate = 1 << 20
@@ -121,17 +121,18 @@ func (f *fleet) warn(text string) {
 }
 
 // open opens the hub.
-func (f *fleet) open() *hub.Hub {
+func (f *fleet) open() *Hub {
 	f.Helper()
 	var err error
 	if f.o.Journal, err = os.OpenFile(f.journal, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		f.Fatal(err)
 	}
-	if f.hub, err = hub.Open(f.Context(), f.o); err != nil {
+	if f.hub, err = Open(f.Context(), f.o); err != nil {
 		f.Fatal(err)
 	}
 	h := f.hub
 	f.Cleanup(func() { _ = h.Close(context.Background(), true) })
+	f.o.Addr = h.Addr()
 	return h
 }
 
@@ -157,7 +158,7 @@ type running struct {
 // start starts a worker.
 func (f *fleet) start(c remote.Credential, s site, change ...func(*worker.Options)) *running {
 	f.Helper()
-	o := worker.Options{Hub: f.hub.Addr(), Credential: c, Roles: c.Roles, Build: build, Cache: f.TempDir(), Grace: time.Minute, Say: func(text string) { f.warn(c.Name + ": " + text) },
+	o := worker.Options{Hub: f.hub.Addr(), Credential: c, Roles: c.Roles, Build: build, Cache: f.TempDir(), Say: func(text string) { f.warn(c.Name + ": " + text) },
 		Open: func(_ context.Context, set worker.Setting) (worker.Site, error) {
 			here := s
 			here.store = set.Store
@@ -212,7 +213,7 @@ const (
 )
 
 // attempt takes a task through both calls.
-func (f *fleet) attempt(ctx context.Context, h *hub.Hub, id string) (family.Verdict, error) {
+func (f *fleet) attempt(ctx context.Context, h *Hub, id string) (family.Verdict, error) {
 	t := newTask(f.T, id)
 	p, err := h.Produce(ctx, agent.Request{View: t.Agent(), Attempt: 1, Dir: id, Image: sandbox.Image{Ref: "img", ID: "sha256:1"}})
 	if err != nil {
@@ -222,7 +223,7 @@ func (f *fleet) attempt(ctx context.Context, h *hub.Hub, id string) (family.Verd
 }
 
 // attempts takes tasks through both calls at the same time, and fails unless all pass.
-func (f *fleet) attempts(h *hub.Hub, n int) {
+func (f *fleet) attempts(h *Hub, n int) {
 	f.Helper()
 	var wg sync.WaitGroup
 	for i := range n {
@@ -314,7 +315,7 @@ func TestDrain(t *testing.T) {
 			return attempt.Produced{}, context.Cause(ctx)
 		}
 	}}
-	first := f.start(f.invite("first", remote.Produce), slow)
+	first := f.start(f.invite("first", remote.Produce), slow, func(o *worker.Options) { o.Grace = time.Minute })
 	done := make(chan error, 1)
 	go func() { _, err := f.attempt(t.Context(), h, "task"); done <- err }()
 	<-began
@@ -333,7 +334,7 @@ func TestDrain(t *testing.T) {
 		began <- struct{}{}
 		<-ctx.Done()
 		return attempt.Produced{}, context.Cause(ctx)
-	}}, func(o *worker.Options) { o.Grace = 0 })
+	}})
 	go func() { _, err := f.attempt(t.Context(), h, "again"); done <- err }()
 	<-began
 	second.stop()
@@ -345,3 +346,16 @@ func TestDrain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func keyOf(id string) record.AttemptKey { return record.AttemptKey{Task: id, Attempt: 1} }
+
+func secretOf(t *testing.T, value string) *redact.Registry {
+	t.Helper()
+	r := &redact.Registry{}
+	if err := r.Add("KEY", []byte(value)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func fmtPort(h *Hub) string { return fmt.Sprint(h.blobs.port) }

@@ -1,0 +1,404 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"securebench/internal/agent"
+	"securebench/internal/awaittest"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/remote"
+	"securebench/internal/remote/worker"
+	"securebench/internal/verdict"
+)
+
+// wire is the network between a worker and its hub.
+type wire struct {
+	mu    sync.Mutex
+	gone  bool          // nothing connects any more
+	still chan struct{} // nothing moves until it is closed; nil is not
+	every int64         // each so many reads, one connection ends; 0 is none
+	reads atomic.Int64
+	conns []net.Conn
+}
+
+// Dial connects over the wire.
+func (w *wire) Dial(network, address string) (net.Conn, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone {
+		return nil, errors.New("the network is gone")
+	}
+	c, err := net.DialTimeout(network, address, 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	w.conns = append(w.conns, c)
+	return &wired{c, w}, nil
+}
+
+// cut ends all connections; with gone, there are no others.
+func (w *wire) cut(gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = gone
+	for _, c := range w.conns {
+		_ = c.Close()
+	}
+	w.conns = nil
+}
+
+// freeze stops everything on the wire until the function is called that it returns.
+func (w *wire) freeze() (thaw func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	still := make(chan struct{})
+	w.still = still
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.still = nil
+		close(still)
+	}
+}
+
+func (w *wire) pass() {
+	w.mu.Lock()
+	still := w.still
+	w.mu.Unlock()
+	if still != nil {
+		<-still
+	}
+}
+
+type wired struct {
+	net.Conn
+	w *wire
+}
+
+func (c *wired) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.w.pass()
+	if every := c.w.every; every > 0 && c.w.reads.Add(1)%every == 0 {
+		_ = c.Conn.Close()
+		return 0, errors.New("the connection was lost")
+	}
+	return n, err
+}
+
+func (c *wired) Write(p []byte) (int, error) { c.w.pass(); return c.Conn.Write(p) }
+
+// over lets a worker connect over a wire.
+func over(w *wire) func(*worker.Options) { return func(o *worker.Options) { o.Dial = w.Dial } }
+
+// gated is a site whose agents wait for the test, and counts them.
+type gated struct {
+	began  chan string
+	finish chan struct{}
+	ran    atomic.Int64
+}
+
+func newGated() *gated { return &gated{began: make(chan string, 1000), finish: make(chan struct{})} }
+
+func (g *gated) site(slots int) site {
+	return site{slots: slots, produce: func(ctx context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+		g.ran.Add(1)
+		g.began <- req.View.ID()
+		select {
+		case <-g.finish:
+			return s.answer(req)
+		case <-ctx.Done():
+			return attempt.Produced{}, context.Cause(ctx)
+		}
+	}}
+}
+
+// TestWorkerKilled: what a worker had that is gone is an error of the machine, not of the
+// agent, and another worker does it when it is tried again.
+func TestWorkerKilled(t *testing.T) {
+	t.Parallel()
+	f, g, w := newFleet(t), newGated(), &wire{}
+	h := f.open()
+	f.start(f.invite("first", remote.Produce), g.site(1), over(w))
+	done := make(chan error, 1)
+	go func() { _, err := f.attempt(t.Context(), h, "task"); done <- err }()
+	<-g.began
+	w.cut(true)
+	err := <-done
+	if err == nil || attempt.ClassOf(err) != attempt.Infrastructure || !strings.Contains(err.Error(), "the worker first.") {
+		t.Fatalf("%v", err)
+	}
+	f.start(f.invite("second"), site{})
+	f.attempts(h, 1)
+	v, err := f.attempt(t.Context(), h, "task")
+	if err != nil || v.Outcome != verdict.Passed {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if by := h.By(keyOf("task")); !strings.HasPrefix(by.Produce, "second.") || !strings.HasPrefix(by.Verify, "second.") {
+		t.Errorf("by %+v", by)
+	}
+}
+
+// TestFence: a worker that was frozen for longer than its lease has lost its job. What it
+// sends afterwards changes nothing.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	f, g, w := newFleet(t), newGated(), &wire{}
+	h := f.open()
+	slow := g.site(1)
+	slow.produce = func(_ context.Context, s *site, req agent.Request) (attempt.Produced, error) { // which nothing ends
+		g.began <- req.View.ID()
+		<-g.finish
+		p, err := s.answer(req)
+		p.Stdout = "from the first"
+		return p, err
+	}
+	f.start(f.invite("first", remote.Produce), slow, over(w))
+	produce := func() (attempt.Produced, error) {
+		return h.Produce(t.Context(), agent.Request{View: newTask(t, "task").Agent(), Attempt: 1})
+	}
+	lost := make(chan error, 1)
+	go func() { _, err := produce(); lost <- err }()
+	<-g.began
+	thaw := w.freeze()
+	if err := <-lost; err == nil {
+		t.Fatal("a frozen worker kept its job")
+	}
+	second := newGated()
+	f.start(f.invite("second", remote.Produce), second.site(1))
+	type out struct {
+		p   attempt.Produced
+		err error
+	}
+	got := make(chan out, 1)
+	go func() { p, err := produce(); got <- out{p, err} }()
+	<-second.began
+	thaw()
+	close(g.finish) // the first is done now, and offers what it has
+	f.start(f.invite("third", remote.Produce), site{})
+	if _, err := h.Produce(t.Context(), agent.Request{View: newTask(t, "other").Agent(), Attempt: 1}); err != nil {
+		t.Fatal(err)
+	}
+	close(second.finish)
+	if o := <-got; o.err != nil || o.p.Stdout != "" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestPartition: connections that are lost again and again cost time only: each call is
+// made once, and its result arrives.
+func TestPartition(t *testing.T) {
+	t.Parallel()
+	f, w := newFleet(t), &wire{every: 40}
+	f.o.Lease = time.Minute
+	h := f.open()
+	var ran atomic.Int64
+	f.start(f.invite("a"), site{slots: 4, produce: func(_ context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+		ran.Add(1)
+		p, err := s.answer(req)
+		p.Stdout = strings.Repeat("x", 2*remote.MaxInline) // which does not fit into a message
+		return p, err
+	}}, over(w))
+	f.attempts(h, 20)
+	if n := ran.Load(); n != 20 || w.reads.Load() < 2*w.every {
+		t.Errorf("%d calls for 20 attempts, and %d reads", n, w.reads.Load())
+	}
+}
+
+// kill ends a hub as the end of its process does: nothing is written any more, and nobody
+// is told.
+func (f *fleet) kill(h *Hub) {
+	f.Helper()
+	h.journal.mu.Lock()
+	h.journal.file = nil
+	h.journal.mu.Unlock()
+	h.mu.Lock()
+	h.ended = true
+	h.mu.Unlock()
+	h.stop()
+	h.work.Wait()
+	if err := errors.Join(h.blobs.server.Close(), h.broker.close(), h.Journal.Close()); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// TestHubKilled: a run that is killed and goes on, soon or later than a lease after, does
+// nothing twice that workers still do.
+func TestHubKilled(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		f, g := newFleet(t), newGated()
+		const jobs, busy = 36, 12
+		h := f.open()
+		for i := range 3 {
+			f.start(f.invite(fmt.Sprint("w", i)), g.site(busy/3))
+		}
+		all := func(h *Hub, ctx context.Context) *sync.WaitGroup {
+			var wg sync.WaitGroup
+			for i := range jobs {
+				wg.Go(func() {
+					v, err := f.attempt(ctx, h, fmt.Sprint("task ", i))
+					if ctx.Err() == nil && (err != nil || v.Outcome != verdict.Passed) {
+						t.Errorf("task %d: %+v, %v", i, v, err)
+					}
+				})
+			}
+			return &wg
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		first := all(h, ctx)
+		for range busy {
+			<-g.began
+		}
+		f.kill(h)
+		stop()
+		first.Wait()
+		if killed := time.Now(); late {
+			awaittest.Until(t, "the end of the lease", func() bool { return time.Since(killed) > f.o.Lease })
+		}
+		h = f.open()
+		second := all(h, t.Context())
+		awaittest.Until(t, "the workers' return", func() bool { return len(h.Workers()) == 3 })
+		close(g.finish)
+		second.Wait()
+		if n := g.ran.Load(); n != jobs {
+			t.Errorf("late %v: %d calls for %d jobs", late, n, jobs)
+		}
+		if t.Failed() {
+			t.Log(f.warned)
+		}
+	}
+}
+
+// TestQueueLost: without its queue, the run queues again what it waits for.
+func TestQueueLost(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	done := make(chan struct{})
+	go func() { defer close(done); f.attempts(h, 5) }()
+	name := remote.Stream(h.token, remote.Produce)
+	awaittest.Until(t, "the queue", func() bool {
+		s, err := h.broker.js.Stream(t.Context(), name)
+		return err == nil && s.CachedInfo().State.Msgs == 5
+	})
+	if err := h.broker.js.DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	f.start(f.invite("a"), site{})
+	<-done
+}
+
+// TestForeignAck: a worker that acknowledges what it does not do delays it only.
+func TestForeignAck(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	done := make(chan struct{})
+	go func() { defer close(done); f.attempts(h, 5) }()
+	s, err := h.broker.js.Stream(t.Context(), remote.Stream(h.token, remote.Produce))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Consumer(t.Context(), remote.Consumer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < 5; {
+		got, err := all.Fetch(5, jetstream.FetchMaxWait(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range got.Messages() {
+			n++
+			if err := m.DoubleAck(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	f.start(f.invite("a"), site{})
+	<-done
+}
+
+// TestPoison: a job that kills each worker that has it ends with an error each time, and
+// the workers' other jobs are done.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	for i := range 3 {
+		w := &wire{}
+		f.start(f.invite(fmt.Sprint("w", i), remote.Produce), site{produce: func(ctx context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+			if req.View.ID() != "poison" {
+				return s.answer(req)
+			}
+			w.cut(true)
+			<-ctx.Done()
+			return attempt.Produced{}, context.Cause(ctx)
+		}}, over(w))
+		if _, err := h.Produce(t.Context(), agent.Request{View: newTask(t, "poison").Agent(), Attempt: 1}); err == nil || attempt.ClassOf(err) != attempt.Infrastructure {
+			t.Errorf("worker %d: %v", i, err)
+		}
+	}
+	f.start(f.invite("last"), site{})
+	f.attempts(h, 2)
+}
+
+// TestRevoke: a worker that is not invited any more is disconnected and ends, and what it
+// had is done by another.
+func TestRevoke(t *testing.T) {
+	t.Parallel()
+	f, g := newFleet(t), newGated()
+	h := f.open()
+	first := f.start(f.invite("first", remote.Produce), g.site(1))
+	done := make(chan error, 1)
+	go func() { _, err := f.attempt(t.Context(), h, "task"); done <- err }()
+	<-g.began
+	if err := f.keys.Revoke("first"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "revoked") {
+		t.Errorf("%v", err)
+	}
+	if err := first.ended(t); !errors.Is(err, worker.ErrRefused) {
+		t.Errorf("the worker ended with %v", err)
+	}
+	f.start(f.invite("second"), site{})
+	f.attempts(h, 1)
+}
+
+// TestUnfit: a call that a worker cannot make is an error of the machine with what the
+// worker says, and the worker goes on.
+func TestUnfit(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	full := errors.New("the disk is full")
+	var failing atomic.Bool
+	failing.Store(true)
+	f.start(f.invite("a"), site{produce: func(_ context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+		if failing.Load() {
+			return attempt.Produced{}, attempt.Failed(full, verdict.PhasePrepare)
+		}
+		return s.answer(req)
+	}, verify: func(context.Context, *site, attempt.Verification) (family.Verdict, error) {
+		return family.Verdict{}, full
+	}})
+	if _, err := f.attempt(t.Context(), h, "task"); err == nil || err.Error() != full.Error() || attempt.ClassOf(err) != attempt.Infrastructure {
+		t.Errorf("%v", err)
+	}
+	failing.Store(false)
+	if _, err := f.attempt(t.Context(), h, "task"); err == nil || err.Error() != full.Error() {
+		t.Errorf("%v", err)
+	}
+}

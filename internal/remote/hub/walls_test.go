@@ -1,0 +1,345 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"securebench/internal/agent"
+	"securebench/internal/awaittest"
+	"securebench/internal/digest"
+	"securebench/internal/family"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/remote"
+	"securebench/internal/remote/worker"
+	"securebench/internal/verdict"
+)
+
+// raw connects with a credential as a worker does that does not keep to what workers do.
+func (f *fleet) raw(c remote.Credential) (conn *nats.Conn, denied chan error) {
+	f.Helper()
+	tls, err := c.Client()
+	if err != nil {
+		f.Fatal(err)
+	}
+	public, err := c.Public()
+	if err != nil {
+		f.Fatal(err)
+	}
+	denied = make(chan error, 100)
+	awaittest.Until(f, "the connection", func() bool { // the invitation is heard of within a second
+		conn, err = nats.Connect("nats://"+f.hub.Addr(), nats.Nkey(public, c.Sign), nats.Secure(tls), nats.CustomInboxPrefix(remote.Inbox(c.Name)), nats.NoReconnect(),
+			nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+		return err == nil
+	})
+	f.Cleanup(conn.Close)
+	return conn, denied
+}
+
+// TestPermissions: a credential for agents allows nothing of what the other role does, of
+// what another worker does, and of what the run alone does.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	f.invite("other")
+	conn, denied := f.raw(f.invite("mine", remote.Produce))
+	produce, verify := remote.Stream(h.token, remote.Produce), remote.Stream(h.token, remote.Verify)
+	for what, subject := range map[string]string{
+		"pull the other role's jobs":     "$JS.API.CONSUMER.MSG.NEXT." + verify + "." + remote.Consumer,
+		"acknowledge the other role's":   "$JS.ACK." + verify + ".all.1.1.1.1.0",
+		"make a consumer":                "$JS.API.CONSUMER.CREATE." + produce,
+		"make a durable consumer":        "$JS.API.CONSUMER.DURABLE.CREATE." + produce + ".mine",
+		"read a stream":                  "$JS.API.STREAM.MSG.GET." + produce,
+		"read a stream directly":         "$JS.API.DIRECT.GET." + verify,
+		"look at a stream":               "$JS.API.STREAM.INFO." + verify,
+		"list streams":                   "$JS.API.STREAM.NAMES",
+		"purge a stream":                 "$JS.API.STREAM.PURGE." + produce,
+		"delete a stream":                "$JS.API.STREAM.DELETE." + produce,
+		"delete a message":               "$JS.API.STREAM.MSG.DELETE." + produce,
+		"make a stream":                  "$JS.API.STREAM.CREATE.MINE",
+		"queue a job":                    remote.Work(h.token, remote.Produce, "job"),
+		"queue a job of the other role":  remote.Work(h.token, remote.Verify, "job"),
+		"claim as another":               remote.Subject(h.token, remote.ClaimKind, "other.x", "job"),
+		"beat as another":                remote.Subject(h.token, remote.BeatKind, "other.x", ""),
+		"give a result as another":       remote.Subject(h.token, remote.ResultKind, "other.x", "job"),
+		"say hello as another":           remote.HelloSubject("other.x"),
+		"give orders to another":         remote.Notice("other.x"),
+		"ask the server":                 "$SYS.REQ.SERVER.PING",
+		"claim with another run's token": remote.Subject("0000000000000000", remote.ClaimKind, "mine.x", "job"),
+	} {
+		if err := conn.Publish(subject, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		awaitDenied(t, what, denied)
+	}
+	for what, subject := range map[string]string{
+		"hear everything":          ">",
+		"hear the jobs":            "sb.>",
+		"hear others' claims":      "sb." + h.token + ".claim.>",
+		"hear others' answers":     "_INBOX_other.>",
+		"hear all inboxes":         "_INBOX.>",
+		"hear the server's events": "$SYS.>",
+		"hear the queue's events":  "$JS.EVENT.>",
+		"answer others' greetings": "sb.hello.*.*",
+	} {
+		if _, err := conn.SubscribeSync(subject); err != nil {
+			t.Fatal(err)
+		}
+		awaitDenied(t, what, denied)
+	}
+	if _, err := conn.Request(remote.HelloSubject("mine.x"), []byte("{}"), awaittest.Hung); err != nil { // the honest twin
+		t.Errorf("saying hello: %v", err)
+	}
+	select {
+	case err := <-denied:
+		t.Errorf("what a worker may do: %v", err)
+	default:
+	}
+}
+
+func awaitDenied(t *testing.T, what string, denied chan error) {
+	t.Helper()
+	select {
+	case err := <-denied:
+		if !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Errorf("%s: %v", what, err)
+		}
+	case <-time.After(awaittest.Hung):
+		t.Fatalf("%s: allowed", what)
+	}
+}
+
+// TestTickets: a ticket opens what it is for, and nothing else.
+func TestTickets(t *testing.T) {
+	t.Parallel()
+	f, g := newFleet(t), newGated()
+	dir := t.TempDir()
+	for _, name := range []string{"public", "eval"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	f.o.Files = family.Files{Public: root, Eval: root}
+	public, eval := map[string]remote.File{"public": {Digest: digest.Bytes([]byte("public")), Size: 6}}, map[string]remote.File{"eval": {Digest: digest.Bytes([]byte("eval")), Size: 4}}
+	p, v := f.o.Orders[remote.Produce], f.o.Orders[remote.Verify]
+	p.Public, v.Public, v.Eval = public, public, eval
+	f.o.Orders = map[remote.Role]remote.Order{remote.Produce: p, remote.Verify: v}
+	h := f.open()
+	f.start(f.invite("p", remote.Produce), g.site(1))
+	f.start(f.invite("v", remote.Verify), site{})
+	go func() { _, _ = f.attempt(t.Context(), h, "task") }()
+	<-g.began
+	defer close(g.finish)
+	ticketOf := func(role remote.Role, job bool) string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for name, t := range h.tickets {
+			if t.role == role && (t.job != nil) == job {
+				return name
+			}
+		}
+		return ""
+	}
+	awaittest.Until(t, "both workers", func() bool { return ticketOf(remote.Produce, false) != "" && ticketOf(remote.Verify, false) != "" })
+	c := f.invite("x")
+	tls, err := c.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: tls}}
+	defer web.CloseIdleConnections()
+	base := "https://127.0.0.1:" + fmtPort(h)
+	for _, tt := range []struct {
+		what, method, path, ticket string
+		want                       int
+	}{
+		{"no ticket", "GET", "/order", "", 403},
+		{"a guessed ticket", "GET", "/order", "AAAA", 403},
+		{"the order", "GET", "/order", ticketOf(remote.Produce, false), 200},
+		{"a public file", "GET", "/file/" + public["public"].Digest + "?path=public", ticketOf(remote.Produce, false), 200},
+		{"an evaluation file, for agents", "GET", "/file/" + eval["eval"].Digest + "?path=eval", ticketOf(remote.Produce, false), 404},
+		{"an evaluation file, for scoring", "GET", "/file/" + eval["eval"].Digest + "?path=eval", ticketOf(remote.Verify, false), 200},
+		{"a file above", "GET", "/file/" + eval["eval"].Digest + "?path=../eval", ticketOf(remote.Verify, false), 404},
+		{"a request without a job", "GET", "/request", ticketOf(remote.Produce, false), 404},
+		{"the request", "GET", "/request", ticketOf(remote.Produce, true), 200},
+		{"a candidate, for agents", "GET", "/blob/" + digest.Bytes([]byte("task")), ticketOf(remote.Produce, true), 404},
+		{"another kind of candidate", "PUT", "/blob/" + digest.Bytes([]byte("x")) + "?kind=patch", ticketOf(remote.Produce, true), 422},
+		{"another digest", "PUT", "/blob/" + digest.Bytes([]byte("y")) + "?kind=text", ticketOf(remote.Produce, true), 422},
+		{"the candidate", "PUT", "/blob/" + digest.Bytes([]byte("x")) + "?kind=text", ticketOf(remote.Produce, true), 200},
+		{"a candidate without a job", "PUT", "/blob/" + digest.Bytes([]byte("x")) + "?kind=text", ticketOf(remote.Verify, false), 403},
+		{"a value without a job", "PUT", "/value", ticketOf(remote.Verify, false), 403},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tt.method, base+tt.path, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+tt.ticket)
+		res, err := web.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != tt.want {
+			t.Errorf("%s: %s, want %d", tt.what, res.Status, tt.want)
+		}
+	}
+}
+
+// TestSecretRefused: a candidate with a secret of the operator in it is not stored, even
+// if the worker did not remove it.
+func TestSecretRefused(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.o.Secrets = secretOf(t, "sk-aaaabbbbccccdddd")
+	h := f.open()
+	f.start(f.invite("a"), site{})
+	if _, err := f.attempt(t.Context(), h, "has sk-aaaabbbbccccdddd in it"); err == nil || !strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+	f.attempts(h, 1)
+}
+
+// TestLanes: no value of another lane is in anything that a worker for agents gets, or in
+// the queue; the worker for scoring gets them, so the test looks in the right place.
+func TestLanes(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	var mu sync.Mutex
+	got := map[remote.Role][]byte{}
+	note := func(r remote.Role, v any) {
+		b, err := attempt.Encode(v)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		got[r] = append(got[r], b...)
+	}
+	opened := func(r remote.Role) func(*worker.Options) {
+		return func(o *worker.Options) {
+			open := o.Open
+			o.Open = func(ctx context.Context, set worker.Setting) (worker.Site, error) {
+				note(r, set.Orders)
+				return open(ctx, set)
+			}
+		}
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); f.attempts(h, 3) }()
+	var queue bytes.Buffer
+	s := h.broker.queues[remote.Produce]
+	awaittest.Until(t, "the queue", func() bool {
+		info, err := s.Info(t.Context())
+		return err == nil && info.State.Msgs == 3
+	})
+	for seq := uint64(1); seq <= 3; seq++ {
+		m, err := s.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		queue.Write(m.Data)
+		queue.WriteString(m.Subject)
+	}
+	f.start(f.invite("p", remote.Produce), site{produce: func(_ context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+		note(remote.Produce, req)
+		return s.answer(req)
+	}}, opened(remote.Produce))
+	f.start(f.invite("v", remote.Verify), site{verify: func(_ context.Context, _ *site, req attempt.Verification) (family.Verdict, error) {
+		note(remote.Verify, req)
+		return family.Verdict{Outcome: verdict.Passed}, nil
+	}}, opened(remote.Verify))
+	<-done
+	err := filepath.WalkDir(h.broker.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil // the server is at work there
+		}
+		b, err := os.ReadFile(name)
+		queue.Write(b)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	journal, err := os.ReadFile(f.journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue.Write(journal)
+	for _, canary := range []string{hiddenCanary, evaluationCanary} {
+		for _, form := range []string{canary, hex.EncodeToString([]byte(canary)), base64.StdEncoding.EncodeToString([]byte(canary))} {
+			if bytes.Contains(got[remote.Produce], []byte(form)) {
+				t.Errorf("the worker for agents gets %s", form)
+			}
+			if bytes.Contains(queue.Bytes(), []byte(form)) {
+				t.Errorf("the queue has %s", form)
+			}
+		}
+		if !bytes.Contains(got[remote.Verify], []byte(canary)) {
+			t.Errorf("the worker for scoring does not get %s: the test looks in the wrong place", canary)
+		}
+	}
+	if !bytes.Contains(got[remote.Produce], []byte(publicCanary)) || bytes.Contains(queue.Bytes(), []byte(publicCanary)) || queue.Len() == 0 {
+		t.Error("the public value is in the queue, or the worker for agents does not get it")
+	}
+}
+
+// FuzzResult: whatever a worker sends as a result, a job ends with it only if it is the
+// holder's, has the job's nonce and grant, and can be read.
+func FuzzResult(f *testing.F) {
+	good, err := attempt.Encode(remote.Result{Nonce: "n", Grant: 2, Value: []byte(`{"verdict":{"outcome":"passed","containment":"passive"}}`)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("w.1", good)
+	f.Add("w.2", good)
+	f.Add("w.1", bytes.Replace(good, []byte(`"n"`), []byte(`"m"`), 1))
+	f.Add("w.1", bytes.Replace(good, []byte(`2`), []byte(`1`), 1))
+	f.Add("w.1", bytes.Replace(good, []byte(`passed`), []byte(`\xff`), 1))
+	f.Add("w.1", []byte(`{"nonce":"n","grant":2,"put":"sha256:x"}`))
+	f.Add("w.1", []byte(`{"nonce":"n","grant":2,"value":{"produced":{}}}`))
+	f.Add("w.1", []byte(`{"nonce":"n","grant":2,"value":{"failed":{"message":"x","phase":"verify"}}}`))
+	f.Fuzz(func(t *testing.T, who string, data []byte) {
+		j := &job{order: order{role: remote.Verify, kind: "v"}, id: "j", nonce: "n", ended: make(chan ending, 1), holder: "w.1", grant: 2}
+		h := &Hub{Options: Options{Warn: func(string) {}}, jobs: map[string]*job{"j": j}, journal: &journal{last: map[string]grantLine{}}}
+		send := func() (a remote.Answer, err error) {
+			v, err := asked(data, func(m remote.Result) any { return h.result(who, "j", m) })
+			a, _ = v.(remote.Answer)
+			return a, err
+		}
+		a, err := send()
+		var m remote.Result
+		fits := attempt.Decode(data, &m) == nil && who == "w.1" && m.Nonce == "n" && m.Grant == 2
+		switch {
+		case a.State == remote.Committed && (!fits || err != nil):
+			t.Errorf("%q of %q is taken", data, who)
+		case !fits && j.taken:
+			t.Errorf("%q of %q ends the job", data, who)
+		case fits && err == nil && !j.taken:
+			t.Errorf("%q of %q does not end the job", data, who)
+		}
+		if a.State == remote.Committed {
+			if again, _ := send(); again.State == remote.Committed {
+				t.Error("a result is taken twice")
+			}
+		}
+	})
+}
