@@ -1,7 +1,8 @@
 // Package npm reads an npm registry without the npm client: which versions of a package
 // there are, and their tarballs, whose content is checked against the registry's
 // digest. It reads the client's configuration as that does: which registry, with which
-// credentials, through which proxy, and whose certificates are trusted.
+// credentials, through which proxy, and whose certificates are trusted. It keeps
+// credentials and what a registry answers apart from the cache of programs.
 package npm
 
 import (

@@ -3,7 +3,8 @@
 // tasks say which Debian packages they need (task.json).
 //
 // A task that cannot be run as its author meant it is left out, with the reason.
-// Nothing of a folder is run.
+// Nothing of a folder is run. The package keeps TOML, and the scripts of others, apart
+// from the other importers.
 package terminal
 
 import (

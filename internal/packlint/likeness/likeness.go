@@ -1,7 +1,8 @@
 // Package likeness tells whether one text is a copy of another: byte for byte, laid
 // out anew, with its lines in another order, or within a longer text. It compares
 // hashes of what such changes leave as it is, so that many texts are compared with many
-// at the cost of reading each once.
+// at the cost of reading each once. It keeps the reading of archives that others made
+// apart from the checks that ask it.
 package likeness
 
 import (

@@ -2,8 +2,9 @@
 // as git does. It takes what git apply or patch with a fuzz of two lines would take,
 // less what these would guess: a hunk has one place, or the patch is refused.
 //
-// It reads bytes of candidates, so its work is bounded. What it returns is given to
-// git in the sandbox, and the policy decides on what that changed on disk.
+// It reads bytes of candidates, so its work is bounded, and it keeps that apart from the
+// family that scores them. What it returns is given to git in the sandbox, and the
+// policy decides on what that changed on disk.
 package patchtext
 
 import (

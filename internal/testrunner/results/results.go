@@ -1,5 +1,6 @@
 // Package results reads what test runs report: the channel of our own drivers,
-// and the text of runners that have nothing else. All of it is untrusted.
+// and the text of runners that have nothing else. All of it is untrusted,
+// and its reading is kept apart from what grades by it.
 package results
 
 import "errors"
