@@ -97,10 +97,10 @@ func (r *reader) run(root *source.Node, t *Tester) {
 	}
 	required(r, s, "run.id", &t.RunID, (*source.Node).Str)
 	required(r, s, "run.output_dir", &t.OutputDir, r.path)
-	optional(r, s, "run.max_workers", &t.MaxWorkers, integer(1, 1024))
-	optional(r, s, "run.attempts", &t.Attempts, integer(1, 10_000))
-	optional(r, s, "run.retries", &t.Retries, integer(0, 100))
-	optional(r, s, "run.score_timeouts", &t.ScoreTimeouts, (*source.Node).Boolean)
+	source.Optional(&r.ps, s, "run.max_workers", &t.MaxWorkers, integer(1, 1024))
+	source.Optional(&r.ps, s, "run.attempts", &t.Attempts, integer(1, 10_000))
+	source.Optional(&r.ps, s, "run.retries", &t.Retries, integer(0, 100))
+	source.Optional(&r.ps, s, "run.score_timeouts", &t.ScoreTimeouts, (*source.Node).Boolean)
 }
 
 func (r *reader) harness(root *source.Node, h *Harness) {
@@ -117,52 +117,52 @@ func (r *reader) harness(root *source.Node, h *Harness) {
 		h.TypePos = n.Pos
 	}
 	var vars []variable
-	optional(r, s, "harness.env", &vars, variables)
+	source.Optional(&r.ps, s, "harness.env", &vars, variables)
 	for _, v := range vars {
 		h.Env, h.EnvPos = append(h.Env, v.name), append(h.EnvPos, v.at)
 		if v.required {
 			h.Required = append(h.Required, v.name)
 		}
 	}
-	optional(r, s, "harness.config", &h.Config, object)
+	source.Optional(&r.ps, s, "harness.config", &h.Config, object)
 	r.harnessOK = len(r.ps) == before
 }
 
 func (r *reader) verification(root *source.Node, v *Verification) {
 	s := r.section(root, "verification", false, "disallow_dangerous_commands", "deny_commands")
-	optional(r, s, "verification.disallow_dangerous_commands", &v.DisallowDangerous, (*source.Node).Boolean)
-	optional(r, s, "verification.deny_commands", &v.Deny, listOf(oneOf("chroot")))
+	source.Optional(&r.ps, s, "verification.disallow_dangerous_commands", &v.DisallowDangerous, (*source.Node).Boolean)
+	source.Optional(&r.ps, s, "verification.deny_commands", &v.Deny, listOf(oneOf("chroot")))
 }
 
 func (r *reader) limits(root *source.Node, l *Limits) {
 	s := r.section(root, "limits", false,
 		"memory", "cpus", "pids", "disk", "files", "output", "candidate", "produce_seconds", "verify_seconds")
 	// Engines refuse to start a sandbox with less than about 6 MiB.
-	optional(r, s, "limits.memory", &l.Memory, size(8<<20, math.MaxInt64))
-	optional(r, s, "limits.disk", &l.Disk, size(1, math.MaxInt64))
+	source.Optional(&r.ps, s, "limits.memory", &l.Memory, size(8<<20, math.MaxInt64))
+	source.Optional(&r.ps, s, "limits.disk", &l.Disk, size(1, math.MaxInt64))
 	// A workspace has at least a root and a task file. Even an empty file
 	// costs the machine memory.
-	optional(r, s, "limits.files", &l.Files, func(n *source.Node, what string) (int64, *source.Problem) {
+	source.Optional(&r.ps, s, "limits.files", &l.Files, func(n *source.Node, what string) (int64, *source.Problem) {
 		return n.Int(what, 16, 1<<20)
 	})
 	// Recorded output must remain small enough to read back.
-	optional(r, s, "limits.output", &l.Output, size(1, 1<<30))
-	optional(r, s, "limits.candidate", &l.Candidate, size(1, 256<<20))
-	optional(r, s, "limits.cpus", &l.CPUs, cores)
-	optional(r, s, "limits.pids", &l.Pids, func(n *source.Node, what string) (int64, *source.Problem) {
+	source.Optional(&r.ps, s, "limits.output", &l.Output, size(1, 1<<30))
+	source.Optional(&r.ps, s, "limits.candidate", &l.Candidate, size(1, 256<<20))
+	source.Optional(&r.ps, s, "limits.cpus", &l.CPUs, cores)
+	source.Optional(&r.ps, s, "limits.pids", &l.Pids, func(n *source.Node, what string) (int64, *source.Problem) {
 		return n.Int(what, 1, 1<<22) // the kernel's own maximum
 	})
-	optional(r, s, "limits.produce_seconds", &l.Produce, Seconds)
-	optional(r, s, "limits.verify_seconds", &l.Verify, Seconds)
+	source.Optional(&r.ps, s, "limits.produce_seconds", &l.Produce, Seconds)
+	source.Optional(&r.ps, s, "limits.verify_seconds", &l.Verify, Seconds)
 }
 
 func (r *reader) sandbox(root *source.Node, b *Sandbox) {
 	s := r.section(root, "sandbox", false, "engine", "runtime", "commands", "capabilities")
-	optional(r, s, "sandbox.engine", &b.Engine, oneOf(EngineAuto, EngineDocker, EngineNative))
-	optional(r, s, "sandbox.runtime", &b.Runtime, runtimeName)
-	optional(r, s, "sandbox.capabilities", &b.Capabilities, capabilities)
-	c := s.Get("commands")
-	if absent(c) {
+	source.Optional(&r.ps, s, "sandbox.engine", &b.Engine, oneOf(EngineAuto, EngineDocker, EngineNative))
+	source.Optional(&r.ps, s, "sandbox.runtime", &b.Runtime, runtimeName)
+	source.Optional(&r.ps, s, "sandbox.capabilities", &b.Capabilities, capabilities)
+	c := s.Given("commands")
+	if c == nil {
 		return
 	}
 	if c.Kind != source.Map {
@@ -170,18 +170,19 @@ func (r *reader) sandbox(root *source.Node, b *Sandbox) {
 		return
 	}
 	r.closed(c, "sandbox.commands", "allow", "deny")
-	optional(r, c, "sandbox.commands.allow", &b.Allow, (*source.Node).Strings)
-	optional(r, c, "sandbox.commands.deny", &b.Deny, (*source.Node).Strings)
+	source.Optional(&r.ps, c, "sandbox.commands.allow", &b.Allow, (*source.Node).Strings)
+	source.Optional(&r.ps, c, "sandbox.commands.deny", &b.Deny, (*source.Node).Strings)
 }
 
 // section returns the closed object called name, or nil.
 func (r *reader) section(root *source.Node, name string, need bool, known ...string) *source.Node {
-	n := root.Get(name)
+	// A section whose lines are all commented out is null in YAML.
+	n := root.Given(name)
 	switch {
-	case absent(n) && need:
+	case n == nil && need:
 		r.ps.Add(root.Pos, "", "root.%s is required", name)
 		return nil
-	case absent(n):
+	case n == nil:
 		return nil
 	case n.Kind != source.Map:
 		r.ps.Add(n.Pos, "", "root.%s must be an object, not %s", name, n.Kind)
@@ -218,33 +219,15 @@ func (r *reader) path(n *source.Node, what string) (string, *source.Problem) {
 	return filepath.Join(r.dir, s), nil
 }
 
-// absent reports whether a key is missing or null. A section whose lines are
-// all commented out is null in YAML.
-func absent(n *source.Node) bool { return n == nil || n.Kind == source.Null }
-
 type readFunc[T any] func(n *source.Node, what string) (T, *source.Problem)
 
-// optional reads the last part of key from section s into dst if it is set.
-func optional[T any](r *reader, s *source.Node, key string, dst *T, read readFunc[T]) {
-	n := s.Get(key[strings.LastIndexByte(key, '.')+1:])
-	if absent(n) {
-		return
-	}
-	v, p := read(n, key)
-	if p != nil {
-		r.ps = append(r.ps, p)
-		return
-	}
-	*dst = v
-}
-
-// required is like optional, but reports a missing key.
+// required is like [source.Optional], but reports a missing key.
 func required[T any](r *reader, s *source.Node, key string, dst *T, read readFunc[T]) {
-	if absent(s.Get(key[strings.LastIndexByte(key, '.')+1:])) {
+	if s.Given(key[strings.LastIndexByte(key, '.')+1:]) == nil {
 		r.ps.Add(s.Pos, "", "%s is required", key)
 		return
 	}
-	optional(r, s, key, dst, read)
+	source.Optional(&r.ps, s, key, dst, read)
 }
 
 func integer(lo, hi int64) readFunc[int] {
@@ -327,15 +310,15 @@ func readVariable(n *source.Node, what string) (v variable, p *source.Problem) {
 	if errs, _ := n.Check(what, false, "name", "required"); len(errs) > 0 {
 		return v, errs[0]
 	}
-	name := n.Get("name")
-	if absent(name) {
+	name := n.Given("name")
+	if name == nil {
 		return v, source.Problemf(n.Pos, "%s.name is required", what)
 	}
 	v.at = name.Pos
 	if v.name, p = variableName(name, what+".name"); p != nil {
 		return v, p
 	}
-	if need := n.Get("required"); !absent(need) {
+	if need := n.Given("required"); need != nil {
 		v.required, p = need.Boolean(what + ".required")
 	}
 	return v, p

@@ -45,7 +45,7 @@ func convertClassEval(o *object, c converter) row {
 	imports := ""
 	if n := o.get("import_statement"); n != nil {
 		list, p := n.Strings("import_statement")
-		o.add(p)
+		o.problems.Note(p)
 		imports = strings.Join(list, "\n")
 	}
 	e, left := classEvalOf(id, imports, solution, test)

@@ -141,7 +141,7 @@ func convertAPPS(o *object, c converter) row {
 	}
 	if solutions != nil {
 		list, problem := solutions.Strings("solutions")
-		o.add(problem)
+		o.problems.Note(problem)
 		if problem == nil && len(list) > 0 {
 			e.Reference = list[0]
 		}

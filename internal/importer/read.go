@@ -134,13 +134,6 @@ func (o *object) suggest(at *source.Node, fix, format string, args ...any) {
 	o.problems.Add(at.Pos, fix, format, args...)
 }
 
-// add keeps a problem that a typed reader found.
-func (o *object) add(p *source.Problem) {
-	if p != nil {
-		o.problems = append(o.problems, p)
-	}
-}
-
 // only refuses fields that the data set does not have: an unknown field means
 // another data set, or another edition of this one.
 func (o *object) only(known ...string) {
@@ -167,7 +160,7 @@ func (o *object) text(name string) string {
 		return ""
 	}
 	s, p := n.Str(name)
-	o.add(p)
+	o.problems.Note(p)
 	return s
 }
 
@@ -190,7 +183,7 @@ func (o *object) texts(name string) []string {
 		return nil
 	}
 	list, p := n.Strings(name)
-	o.add(p)
+	o.problems.Note(p)
 	if p == nil && len(list) == 0 {
 		o.fail(n, "%s must not be empty", name)
 	}
@@ -211,7 +204,7 @@ func (o *object) numberOf(of *source.Node, name string) int64 {
 		return 0
 	}
 	i, p := n.Int(name, 0, maxRow)
-	o.add(p)
+	o.problems.Note(p)
 	return i
 }
 

@@ -179,8 +179,8 @@ func (o *object) match(name, value string, want *regexp.Regexp, words string) {
 
 // optional reads a string that may be missing or null.
 func (o *object) optional(name string) string {
-	n := o.node.Get(name)
-	if n == nil || n.Kind == source.Null {
+	n := o.node.Given(name)
+	if n == nil {
 		return ""
 	}
 	if n.Kind != source.String {

@@ -63,7 +63,7 @@ func convertEvoEval(o *object, c converter) row {
 	for _, name := range []string{"max_agent_timeout_sec", "max_test_timeout_sec"} {
 		if n := o.get(name); n != nil {
 			t, p := n.Positive(name)
-			o.add(p)
+			o.problems.Note(p)
 			times[name] = t
 		}
 	}

@@ -80,7 +80,7 @@ func mc1(o *object) (choices []string, right string) {
 	count := 0
 	for _, f := range targets.Fields {
 		value, p := f.Value.Int("the value of a choice", 0, 1)
-		o.add(p)
+		o.problems.Note(p)
 		if value == 1 {
 			right = f.Name
 			count++

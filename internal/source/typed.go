@@ -7,6 +7,35 @@ import (
 	"strings"
 )
 
+// Given returns the value of a key, nil if it is missing or null.
+func (n *Node) Given(key string) *Node {
+	if v := n.Get(key); v != nil && v.Kind != Null {
+		return v
+	}
+	return nil
+}
+
+// Note adds a problem that a reader returned, if there is one, and reports whether
+// there is.
+func (ps *Problems) Note(p *Problem) bool {
+	if p != nil {
+		*ps = append(*ps, p)
+	}
+	return p != nil
+}
+
+// Optional reads a key of an object into dst, if it is given: the last part of key,
+// which names it in messages.
+func Optional[T any](ps *Problems, s *Node, key string, dst *T, read func(n *Node, what string) (T, *Problem)) {
+	n := s.Given(key[strings.LastIndexByte(key, '.')+1:])
+	if n == nil {
+		return
+	}
+	if v, p := read(n, key); !ps.Note(p) {
+		*dst = v
+	}
+}
+
 // errType reports that a node has the wrong type.
 func (n *Node) errType(what, want string) *Problem {
 	return Problemf(n.Pos, "%s must be %s, not %s", what, want, n.Kind)

@@ -77,11 +77,7 @@ func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
 // of it.
 func (p *parser) relay(api, baseURL, defaultModel, small string) *Relay {
 	r := &Relay{API: api, Model: p.model("model", defaultModel), SmallModel: small, BaseURL: p.baseURL(baseURL)}
-	if n, what := p.get("allow_external_tools"); n != nil {
-		allow, problem := n.Boolean(what)
-		r.AllowExternalTools = allow
-		p.add(problem)
-	}
+	source.Optional(&p.ps, p.cfg, "harness.config.allow_external_tools", &r.AllowExternalTools, (*source.Node).Boolean)
 	p.auth()
 	p.budget(r)
 	p.prices(r)

@@ -81,7 +81,7 @@ func (p *parser) argv() []string {
 	if problem == nil && slices.ContainsFunc(argv, func(s string) bool { return strings.ContainsRune(s, 0) }) {
 		problem = source.Problemf(n.Pos, "%s contains a NUL character", what)
 	}
-	p.add(problem)
+	p.ps.Note(problem)
 	return argv
 }
 

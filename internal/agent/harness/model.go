@@ -116,7 +116,7 @@ func parseModel(p *parser) Harness {
 // Chat Completions.
 func (p *parser) endpoint() endpoint {
 	name := "responses"
-	if base, _ := p.get("base_url"); base != nil {
+	if p.given("base_url") {
 		name = "chat"
 	}
 	if n, what := p.get("api"); n != nil {
@@ -150,18 +150,13 @@ func (p *parser) keyVariable(def string) string {
 	if problem == nil && !variable.MatchString(s) {
 		p.ps.Add(n.Pos, "write the name of the variable, such as "+def, "%s is not the name of a variable", what) // it may be the key
 	}
-	p.add(problem)
+	p.ps.Note(problem)
 	return s
 }
 
 // text reads a text, "" if it is not set.
-func (p *parser) text(key string) string {
-	n, what := p.get(key)
-	if n == nil {
-		return ""
-	}
-	s, problem := n.Str(what)
-	p.add(problem)
+func (p *parser) text(key string) (s string) {
+	source.Optional(&p.ps, p.cfg, "harness.config."+key, &s, (*source.Node).Str)
 	return s
 }
 
@@ -180,14 +175,14 @@ func (p *parser) sampling(m *Model) {
 	if n, what := p.get("max_tokens"); n != nil {
 		i, problem := n.Int(what, 1, 1<<31)
 		m.MaxTokens = i
-		p.add(problem)
+		p.ps.Note(problem)
 	} else if m.API == MessagesAPI {
 		m.MaxTokens = messagesTokens
 	}
 	if n, what := p.get("seed"); n != nil {
 		i, problem := n.Int(what, 0, 1<<31)
 		m.Seed = &i
-		p.add(problem)
+		p.ps.Note(problem)
 	}
 	if n, what := p.get("reasoning_effort"); n != nil {
 		m.Effort = strings.TrimSpace(n.Text)
@@ -205,7 +200,7 @@ func (p *parser) sampling(m *Model) {
 		if problem == nil && (len(list) == 0 || len(list) > maxStops || slices.Contains(list, "")) {
 			p.ps.Add(n.Pos, "", "%s must be a list of 1 to %d texts", what, maxStops)
 		}
-		p.add(problem)
+		p.ps.Note(problem)
 	}
 }
 

@@ -48,7 +48,7 @@ func (p *parser) files() *Files {
 	for _, it := range items {
 		s, problem := it.Str(what)
 		if problem != nil {
-			p.add(problem)
+			p.ps.Note(problem)
 			return nil
 		}
 		clean, err := workspace.CleanPath(strings.TrimSuffix(s, "/"))
@@ -89,7 +89,7 @@ func providerAPIs() []providerAPI {
 
 // api reads what the command speaks with its provider, nil if it has none.
 func (p *parser) api() *providerAPI {
-	if model, _ := p.get("model"); model == nil {
+	if !p.given("model") {
 		for _, key := range []string{"api", "base_url", "budget", "prices", "allow_external_tools", "auth"} {
 			if n, what := p.get(key); n != nil {
 				p.ps.Add(n.Pos, "add harness.config.model, with which the command has a provider", "%s is about a provider, and the command has none", what)

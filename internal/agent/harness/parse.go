@@ -44,17 +44,7 @@ func (p *parser) closed(known ...string) {
 
 // get returns the value of a key that is set, and its name in messages.
 func (p *parser) get(key string) (*source.Node, string) {
-	n := p.cfg.Get(key)
-	if n != nil && n.Kind == source.Null {
-		n = nil
-	}
-	return n, "harness.config." + key
-}
-
-func (p *parser) add(problem *source.Problem) {
-	if problem != nil {
-		p.ps = append(p.ps, problem)
-	}
+	return p.cfg.Given(key), "harness.config." + key
 }
 
 // path reads a workspace path.
@@ -65,7 +55,7 @@ func (p *parser) path(key, def string) string {
 	}
 	s, problem := n.Str(what)
 	if problem != nil {
-		p.add(problem)
+		p.ps.Note(problem)
 		return def
 	}
 	c, err := workspace.CleanPath(s)
@@ -77,18 +67,10 @@ func (p *parser) path(key, def string) string {
 }
 
 // given reports whether the configuration has a key.
-func (p *parser) given(key string) bool {
-	n, _ := p.get(key)
-	return n != nil
-}
+func (p *parser) given(key string) bool { return p.cfg.Given(key) != nil }
 
-func (p *parser) timeout() time.Duration {
-	n, what := p.get("timeout_seconds")
-	if n == nil {
-		return 0
-	}
-	d, problem := config.Seconds(n, what)
-	p.add(problem)
+func (p *parser) timeout() (d time.Duration) {
+	source.Optional(&p.ps, p.cfg, "harness.config.timeout_seconds", &d, config.Seconds)
 	return d
 }
 

@@ -65,7 +65,7 @@ func (p *parser) bounds(n *source.Node, what string, r *Relay) (b Budget) {
 	}
 	p.fixed(problem, fix)
 	b.Cost = f
-	if prices, _ := p.get("prices"); prices == nil && r.Prices == nil && problem == nil && r.Model != "" {
+	if !p.given("prices") && r.Prices == nil && problem == nil && r.Model != "" {
 		p.ps.Add(cost.Pos, "add harness.config.prices, or bound requests or tokens instead", "%s.cost needs the price of model %q", what, r.Model)
 	}
 	return b
@@ -166,7 +166,7 @@ func (p *parser) baseURL(def string) string {
 	}
 	text, problem := n.Str(what)
 	if problem != nil {
-		p.add(problem)
+		p.ps.Note(problem)
 		return def
 	}
 	out, fault := cleanURL(strings.TrimSpace(text))
@@ -235,5 +235,5 @@ func (p *parser) fixed(problem *source.Problem, fix string) {
 	if problem != nil && problem.Fix == "" {
 		problem.Fix = fix
 	}
-	p.add(problem)
+	p.ps.Note(problem)
 }

@@ -39,92 +39,70 @@ func (k *checker) environment(f family.Family) {
 }
 
 // environment reads the keys that securebench uses.
-func environment(n *source.Node, f family.Family) (task.Environment, source.Problems) {
-	e := &environmentReader{n: n, workspace: f.Extraction.Mode == task.FromWorkspace}
-	e.image()
-	e.platform()
-	e.workdir()
-	e.user()
-	e.timeout()
-	e.materialize()
-	e.capabilities()
-	e.variables()
-	return e.env, e.errs
-}
-
-type environmentReader struct {
-	n    *source.Node
-	env  task.Environment
-	errs source.Problems
-	// workspace is set when the family's candidate is the workspace itself:
-	// only then is workdir its mount point and can be filled from the image.
-	workspace bool
-}
-
-// get returns the value of a key unless it is missing or null.
-func (e *environmentReader) get(key string) (*source.Node, bool) {
-	n := e.n.Get(key)
-	return n, n != nil && n.Kind != source.Null
-}
-
-func (e *environmentReader) fail(p *source.Problem) bool {
-	if p != nil {
-		e.errs = append(e.errs, p)
+func environment(n *source.Node, f family.Family) (env task.Environment, ps source.Problems) {
+	// Only then is workdir the workspace's mount point and can be filled from the image.
+	inWorkspace := f.Extraction.Mode == task.FromWorkspace
+	source.Optional(&ps, n, "environment.image", &env.Image, image)
+	source.Optional(&ps, n, "environment.platform", &env.Platform, imagePlatform)
+	source.Optional(&ps, n, "environment.workdir", &env.Workdir, func(n *source.Node, what string) (string, *source.Problem) {
+		return workdir(n, what, inWorkspace)
+	})
+	source.Optional(&ps, n, "environment.user", &env.User, user)
+	source.Optional(&ps, n, "environment.timeout_seconds", &env.Timeout, timeout)
+	source.Optional(&ps, n, "environment.materialize_workdir_from_image", &env.MaterializeWorkdir, func(n *source.Node, what string) (bool, *source.Problem) {
+		on, p := n.Boolean(what)
+		if p == nil && on && !inWorkspace {
+			p = wrong(n, "remove it", "%s is only for families whose candidate is the workspace", what)
+		}
+		return on, p
+	})
+	source.Optional(&ps, n, "environment.capabilities", &env.Capabilities, capabilities)
+	if v := n.Given("env"); v != nil {
+		env.Env = variables(v, &ps)
 	}
-	return p != nil
+	return env, ps
 }
 
-func (e *environmentReader) image() {
-	n, ok := e.get("image")
-	if !ok {
-		return
-	}
-	s, err := n.Str("environment.image")
-	if e.fail(err) {
-		return
-	}
+// wrong is a problem of a value, with what to do about it.
+func wrong(n *source.Node, fix, format string, args ...any) *source.Problem {
+	p := source.Problemf(n.Pos, format, args...)
+	p.Fix = fix
+	return p
+}
+
+func image(n *source.Node, what string) (string, *source.Problem) {
+	s, p := n.Str(what)
 	s = strings.TrimSpace(s)
-	if strings.HasPrefix(s, "-") || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
-		e.errs.Add(n.Pos, "write name:tag or name@sha256:digest", "environment.image %q is not an image reference", s)
-		return
+	if p == nil && (strings.HasPrefix(s, "-") || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })) {
+		p = wrong(n, "write name:tag or name@sha256:digest", "%s %q is not an image reference", what, s)
 	}
-	e.env.Image = s
+	return s, p
 }
 
-func (e *environmentReader) platform() {
-	n, ok := e.get("platform")
-	if !ok {
-		return
+func imagePlatform(n *source.Node, what string) (string, *source.Problem) {
+	s, problem := n.Str(what)
+	if problem != nil {
+		return "", problem
 	}
-	s, err := n.Str("environment.platform")
-	if e.fail(err) {
-		return
+	p, err := platform.Parse(s)
+	if err != nil {
+		return "", wrong(n, "write linux/amd64 or linux/arm64", "%s: %v", what, err)
 	}
-	p, wrong := platform.Parse(s)
-	if wrong != nil {
-		e.errs.Add(n.Pos, "write linux/amd64 or linux/arm64", "environment.platform: %v", wrong)
-		return
-	}
-	e.env.Platform = p.String()
+	return p.String(), nil
 }
 
-func (e *environmentReader) workdir() {
-	n, ok := e.get("workdir")
-	if !ok {
-		return
-	}
-	s, err := n.Str("environment.workdir")
-	if e.fail(err) {
-		return
+func workdir(n *source.Node, what string, inWorkspace bool) (string, *source.Problem) {
+	s, p := n.Str(what)
+	if p != nil {
+		return "", p
 	}
 	if fault := workdirFault(s); fault != "" {
-		e.errs.Add(n.Pos, "write an absolute path in the image", "environment.workdir %q %s", s, fault)
-		return
+		return "", wrong(n, "write an absolute path in the image", "%s %q %s", what, s, fault)
 	}
-	e.env.Workdir = path.Clean(s)
-	if fault := workspace.TargetFault(e.env.Workdir); e.workspace && fault != "" {
-		e.errs.Add(n.Pos, "choose another folder, such as /app", "environment.workdir %q cannot hold a workspace: it %s", s, fault)
+	if fault := workspace.TargetFault(path.Clean(s)); inWorkspace && fault != "" {
+		return "", wrong(n, "choose another folder, such as /app", "%s %q cannot hold a workspace: it %s", what, s, fault)
 	}
+	return path.Clean(s), nil
 }
 
 // workdirFault says why s is not an acceptable absolute path, or "".
@@ -145,55 +123,34 @@ func workdirFault(s string) string {
 	return ""
 }
 
-func (e *environmentReader) user() {
-	n, ok := e.get("user")
-	if !ok {
-		return
-	}
+func user(n *source.Node, what string) (string, *source.Problem) {
 	_, err := strconv.ParseUint(n.Text, 10, 32)
 	numeric := n.Kind == source.Number && err == nil
 	if n.Odd || !numeric && (n.Kind != source.String || !userPattern.MatchString(n.Text)) {
-		e.errs.Add(n.Pos, `write a name, "1000" or "1000:1000"`, "environment.user must be a user of the image")
-		return
+		return "", wrong(n, `write a name, "1000" or "1000:1000"`, "%s must be a user of the image", what)
 	}
-	e.env.User = n.Text
+	return n.Text, nil
 }
 
-func (e *environmentReader) timeout() {
-	n, ok := e.get("timeout_seconds")
-	if !ok {
-		return
+func timeout(n *source.Node, what string) (time.Duration, *source.Problem) {
+	s, p := n.Positive(what)
+	if p == nil && (s < minSeconds || s > maxSeconds) {
+		p = source.Problemf(n.Pos, "%s must be from %g to %d", what, minSeconds, maxSeconds)
 	}
-	s, err := n.Positive("environment.timeout_seconds")
-	if e.fail(err) {
-		return
-	}
-	if s < minSeconds || s > maxSeconds {
-		e.fail(source.Problemf(n.Pos, "environment.timeout_seconds must be from %g to %d", minSeconds, maxSeconds))
-		return
-	}
-	e.env.Timeout = time.Duration(s * float64(time.Second))
+	return time.Duration(s * float64(time.Second)), p
 }
 
 // capabilities reads the capabilities that the row asks for. Only the operator
 // can grant them.
-func (e *environmentReader) capabilities() {
-	n, ok := e.get("capabilities")
-	if !ok {
-		return
-	}
-	names, err := n.Strings("environment.capabilities")
-	if e.fail(err) {
-		return
-	}
+func capabilities(n *source.Node, what string) ([]string, *source.Problem) {
+	names, p := n.Strings(what)
 	for i, name := range names {
 		if !slices.Contains(sandbox.Grantable(), sandbox.Capability(name)) {
-			e.errs.Add(n.Items[i].Pos, "choose from "+grantable(), "environment.capabilities[%d] %q cannot be granted", i, name)
-			return
+			return nil, wrong(n.Items[i], "choose from "+grantable(), "%s[%d] %q cannot be granted", what, i, name)
 		}
 	}
 	slices.Sort(names)
-	e.env.Capabilities = slices.Compact(names)
+	return slices.Compact(names), p
 }
 
 // grantable lists the capabilities that a row may ask for.
@@ -203,21 +160,4 @@ func grantable() string {
 		names = append(names, string(c))
 	}
 	return strings.Join(names, ", ")
-}
-
-func (e *environmentReader) materialize() {
-	const what = "environment.materialize_workdir_from_image"
-	n, ok := e.get("materialize_workdir_from_image")
-	if !ok {
-		return
-	}
-	on, err := n.Boolean(what)
-	if e.fail(err) {
-		return
-	}
-	if on && !e.workspace {
-		e.errs.Add(n.Pos, "remove it", "%s is only for families whose candidate is the workspace", what)
-		return
-	}
-	e.env.MaterializeWorkdir = on
 }

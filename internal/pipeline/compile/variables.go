@@ -21,41 +21,38 @@ const ownPrefix = "SECUREBENCH_"
 
 // variables reads the variables that the row sets for its commands and for the
 // agent. They are public.
-func (e *environmentReader) variables() {
-	n, ok := e.get("env")
-	if !ok {
-		return
-	}
+func variables(n *source.Node, ps *source.Problems) (env []string) {
 	if n.Kind != source.Map {
-		e.errs.Add(n.Pos, "write names and strings, such as {\"TZ\": \"UTC\"}", "environment.env must be an object, not %s", n.Kind)
-		return
+		ps.Add(n.Pos, "write names and strings, such as {\"TZ\": \"UTC\"}", "environment.env must be an object, not %s", n.Kind)
+		return nil
 	}
 	if len(n.Fields) > maxVariables {
-		e.errs.Add(n.Pos, "", "environment.env has %d variables, more than %d", len(n.Fields), maxVariables)
-		return
+		ps.Add(n.Pos, "", "environment.env has %d variables, more than %d", len(n.Fields), maxVariables)
+		return nil
 	}
 	size := 0
 	for _, f := range n.Fields {
 		if fault := variableFault(f.Name); fault != "" {
-			e.errs.Add(f.Pos, "rename or remove it", "environment.env has a variable %q whose name %s", f.Name, fault)
+			ps.Add(f.Pos, "rename or remove it", "environment.env has a variable %q whose name %s", f.Name, fault)
 			continue
 		}
 		what := "environment.env." + f.Name
 		switch {
 		case f.Value.Kind != source.String:
-			e.errs.Add(f.Value.Pos, "write it as a string", "%s must be a string, not %s", what, f.Value.Kind)
+			ps.Add(f.Value.Pos, "write it as a string", "%s must be a string, not %s", what, f.Value.Kind)
 		case strings.ContainsRune(f.Value.Text, 0):
-			e.errs.Add(f.Value.Pos, "", "%s contains a NUL character", what)
-		case e.fail(f.Value.OddText(what)):
+			ps.Add(f.Value.Pos, "", "%s contains a NUL character", what)
+		case ps.Note(f.Value.OddText(what)):
 		default:
 			size += len(f.Name) + len(f.Value.Text)
-			e.env.Env = append(e.env.Env, f.Name+"="+f.Value.Text)
+			env = append(env, f.Name+"="+f.Value.Text)
 		}
 	}
 	if size > maxVariableBytes {
-		e.errs.Add(n.Pos, "", "environment.env has %d bytes in names and values, more than %d", size, maxVariableBytes)
+		ps.Add(n.Pos, "", "environment.env has %d bytes in names and values, more than %d", size, maxVariableBytes)
 	}
-	slices.Sort(e.env.Env)
+	slices.Sort(env)
+	return env
 }
 
 // variableFault says why a variable cannot have a name, or "".

@@ -64,19 +64,19 @@ type manifestReader struct {
 
 func (p *manifestReader) read(root *source.Node) {
 	if root.Kind != source.Map {
-		p.fail(source.Problemf(root.Pos, "the manifest must be an object, not %s", root.Kind))
+		p.errs.Note(source.Problemf(root.Pos, "the manifest must be an object, not %s", root.Kind))
 		return
 	}
 	p.fields(root, "the manifest", "id", "version", "defaults", "asset_roots", "asset_defaults")
 	if id, ok := p.require(root, "id"); ok {
 		var err *source.Problem
 		p.m.ID, err = name(id, "manifest.id")
-		p.fail(err)
+		p.errs.Note(err)
 	}
 	if version, ok := p.require(root, "version"); ok {
 		var err *source.Problem
 		p.m.Version, err = version.Int("manifest.version", math.MinInt64, math.MaxInt64)
-		p.fail(err)
+		p.errs.Note(err)
 	}
 	p.defaults(root)
 	p.roots(root)
@@ -85,21 +85,15 @@ func (p *manifestReader) read(root *source.Node) {
 func (p *manifestReader) defaults(root *source.Node) {
 	defaults := p.object(root, "manifest.defaults", "defaults")
 	p.fields(defaults, "manifest.defaults", "family", "environment")
-	if n := given(defaults, "family"); n != nil {
-		var err *source.Problem
+	if n := defaults.Given("family"); n != nil {
 		p.m.FamilyPos = n.Pos
-		p.m.Family, err = name(n, "manifest.defaults.family")
-		p.fail(err)
 	}
+	source.Optional(&p.errs, defaults, "manifest.defaults.family", &p.m.Family, name)
 	p.m.Environment = p.object(defaults, "manifest.defaults.environment", "environment")
 	assets := p.object(root, "manifest.asset_defaults", "asset_defaults")
 	p.fields(assets, "manifest.asset_defaults", "read_only")
 	p.m.ReadOnly = true
-	if n := given(assets, "read_only"); n != nil {
-		var err *source.Problem
-		p.m.ReadOnly, err = n.Boolean("manifest.asset_defaults.read_only")
-		p.fail(err)
-	}
+	source.Optional(&p.errs, assets, "manifest.asset_defaults.read_only", &p.m.ReadOnly, (*source.Node).Boolean)
 }
 
 func (p *manifestReader) roots(root *source.Node) {
@@ -111,12 +105,12 @@ func (p *manifestReader) roots(root *source.Node) {
 
 // root reads one asset root and cleans it.
 func (p *manifestReader) root(roots *source.Node, key, def string) (string, source.Pos) {
-	n := given(roots, key)
+	n := roots.Given(key)
 	if n == nil {
 		return def, source.Pos{File: roots.Pos.File}
 	}
 	dir, err := relativePath(n, "manifest.asset_roots."+key)
-	p.fail(err)
+	p.errs.Note(err)
 	return dir, n.Pos
 }
 
@@ -124,7 +118,7 @@ func (p *manifestReader) root(roots *source.Node, key, def string) (string, sour
 func (p *manifestReader) require(root *source.Node, key string) (*source.Node, bool) {
 	n := root.Get(key)
 	if n == nil {
-		p.fail(source.Problemf(root.Pos, "manifest.%s is required", key))
+		p.errs.Note(source.Problemf(root.Pos, "manifest.%s is required", key))
 	}
 	return n, n != nil
 }
@@ -132,7 +126,7 @@ func (p *manifestReader) require(root *source.Node, key string) (*source.Node, b
 // object returns the object at key; a missing or null one is empty.
 func (p *manifestReader) object(parent *source.Node, what, key string) *source.Node {
 	n, err := object(parent, what, key)
-	p.fail(err)
+	p.errs.Note(err)
 	return n
 }
 
@@ -142,25 +136,11 @@ func (p *manifestReader) fields(n *source.Node, section string, known ...string)
 	p.warnings = append(p.warnings, warnings...)
 }
 
-func (p *manifestReader) fail(err *source.Problem) {
-	if err != nil {
-		p.errs = append(p.errs, err)
-	}
-}
-
-// given returns the value of a key unless it is missing or null.
-func given(parent *source.Node, key string) *source.Node {
-	if n := parent.Get(key); n != nil && n.Kind != source.Null {
-		return n
-	}
-	return nil
-}
-
 // object returns the object at key of parent. A missing or null one is an
 // empty object at parent's position. The result is never nil, even with an
 // error.
 func object(parent *source.Node, what, key string) (*source.Node, *source.Problem) {
-	n := given(parent, key)
+	n := parent.Given(key)
 	switch {
 	case n == nil:
 		return &source.Node{Pos: parent.Pos, Kind: source.Map}, nil

@@ -5,7 +5,7 @@ import "securebench/internal/source"
 // Tags returns the row's metadata.tags, by which rows are chosen and counted: a
 // list of names.
 func (r Row) Tags() (tags []string, err *source.Problem) {
-	list := given(r.Metadata, "tags")
+	list := r.Metadata.Given("tags")
 	if list == nil {
 		return nil, nil
 	}
@@ -25,7 +25,7 @@ func (r Row) Tags() (tags []string, err *source.Problem) {
 // Cluster returns the row's metadata.cluster: the name of a group of rows whose
 // results are not independent of each other, or "".
 func (r Row) Cluster() (string, *source.Problem) {
-	n := given(r.Metadata, "cluster")
+	n := r.Metadata.Given("cluster")
 	if n == nil {
 		return "", nil
 	}

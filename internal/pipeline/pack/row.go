@@ -70,7 +70,7 @@ func (p *rowReader) names(root *source.Node) {
 		p.errs.Add(root.Pos, "give every task a unique id", "the row has no id")
 	}
 	p.row.Family = p.m.Family
-	if n := given(root, "family"); n != nil {
+	if n := root.Given("family"); n != nil {
 		p.row.Family, err = name(n, "family")
 		p.fail(err)
 	} else if p.m.Family == "" {
@@ -92,7 +92,7 @@ func merge(base, over *source.Node) *source.Node {
 }
 
 func (p *rowReader) assets(root *source.Node) {
-	list := given(root, "assets")
+	list := root.Given("assets")
 	if list == nil {
 		return
 	}
@@ -135,12 +135,12 @@ func (p *rowReader) asset(n *source.Node, what string) (task.Asset, bool) {
 	a.Path, err = relativePath(file, what+".path")
 	p.fail(err)
 	mount := file
-	if m := given(n, "mount"); m != nil {
+	if m := n.Given("mount"); m != nil {
 		mount = m
 	}
 	a.Mount, err = mountPath(mount, what+".mount")
 	p.fail(err)
-	if ro := given(n, "read_only"); ro != nil {
+	if ro := n.Given("read_only"); ro != nil {
 		a.ReadOnly, err = ro.Boolean(what + ".read_only")
 		p.fail(err)
 	}
