@@ -120,13 +120,14 @@ machine: build ## run the tests of control groups and of the native engine in em
 
 # Not a part of "make test": it installs Slurm, as root.
 .PHONY: slurm-test
-slurm-test: build ## run shards on a Slurm cluster of two nodes, of which one is killed (installs Slurm as root)
+slurm-test: build ## run shards and workers on a Slurm cluster of two nodes, of which one is killed (installs Slurm as root)
 	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/slurm-test.sh $(BIN) $$engine
 
-# A module of its own, with Kubernetes' types.
+# A module of its own, with Kubernetes' types. Its tests read files outside of it, which
+# Go's cache of test results does not see.
 .PHONY: manifests
 manifests: go ## decode the manifests of "launch k8s" with Kubernetes' own types
-	cd tools/k8s && go mod tidy -diff && CGO_ENABLED=0 go test -trimpath ./...
+	cd tools/k8s && go mod tidy -diff && CGO_ENABLED=0 go test -count=1 -trimpath ./...
 
 .PHONY: fmt-check
 fmt-check:

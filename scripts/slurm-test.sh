@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs a benchmark in shards on a Slurm cluster of two nodes, kills a node in the middle,
-# and checks the merged run: complete, verified, its verdicts derived again. The cluster
-# is made on this machine and removed at the end; each node has processes of its own, so
-# that killing it ends them all. Needs root; Debian's Slurm is installed if it is missing.
+# Runs a benchmark on a Slurm cluster of two nodes, in shards and then with workers, kills
+# a node in the middle of each, and checks the runs: complete, verified, their verdicts
+# derived again. The cluster is made on this machine and removed at the end; each node has
+# processes of its own, so that killing it ends them all. Needs root; Debian's Slurm is
+# installed if it is missing.
 #
 #   slurm-test.sh SECUREBENCH native|docker
 set -euo pipefail
@@ -23,7 +24,7 @@ fi
 
 work=$(mktemp -d)
 end() {
-	stop "${n1:-}" "${n2:-}" "${controller:-}" "${munge:-}"
+	stop "${run:-}" "${n1:-}" "${n2:-}" "${controller:-}" "${munge:-}"
 	if [ "$1" = 0 ]; then
 		rm -rf "$work"
 	else
@@ -39,6 +40,7 @@ stop() {
 	done
 }
 trap 'end $?' EXIT
+trap 'exit 1' INT TERM HUP
 
 # wait_for SECONDS WHAT COMMAND... waits until a command succeeds.
 wait_for() {
@@ -52,7 +54,8 @@ wait_for() {
 }
 
 cluster() {
-	local port=$((20000 + RANDOM % 10000)) host
+	local host
+	port=$((20000 + RANDOM % 10000))
 	host=$(hostname -s)
 	chmod 755 "$work"
 	mkdir "$work/state"
@@ -79,6 +82,7 @@ cluster() {
 		SelectTypeParameters=CR_CPU
 		SchedulerParameters=sched_interval=2,batch_sched_delay=1
 		SlurmdTimeout=10
+		ReturnToService=2
 		KillWait=5
 		SlurmdParameters=config_overrides
 		NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=1
@@ -104,13 +108,60 @@ node() {
 	declare -g "$1=$!"
 }
 
+ended() { [ -z "$(squeue -h)" ]; }
+
+# check RUN fails unless a run is complete, verifies, and its verdicts are derived again.
+check() {
+	local total passed
+	total=$(wc -l <"$1/candidates.jsonl")
+	passed=$(grep -c '"passed": true' "$1/candidates.jsonl")
+	[ "$total,$passed" = 14,8 ] || die "$1 has $total records, $passed passed; want 14, 8"
+	"$securebench" verify "$1"
+	"$securebench" reverify "$1" --pack "$pack" --engine "$engine" --progress none
+}
+
+# shards runs a run in shards, and kills a node that runs one.
+shards() {
+	local jobs merge state
+	"$securebench" run "${arguments[@]}" --prepare 4 -o run
+	jobs=$("$securebench" launch slurm run --time 30 --submit -- "${arguments[@]}")
+	wait_for 120 "a shard on the second node has a record" recorded
+	say "Killing the second node, which runs shard $shard."
+	stop "$n2"
+	wait_for 600 "all jobs end" ended
+	merge=$(sed -n 's/^merge //p' <<<"$jobs")
+	state=$(scontrol show job "$merge" | grep -oE '(JobState|ExitCode)=[^ ]+' | sort | tr '\n' ' ')
+	[ "$state" = "ExitCode=0:0 JobState=COMPLETED " ] || die "the merge: $state"
+	grep -qE "\"index\":$shard,[^{}]*\"restart\":2" run/run.json || die "shard $shard was not queued again"
+	check run
+}
+
 # recorded: a shard that runs on the second node has a record.
 recorded() {
 	shard=$(squeue -h -r -w n2 -t running -o %K)
-	[ -n "$shard" ] && [ -s "$work/run/shards/$shard.1/candidates.jsonl" ]
+	[ -n "$shard" ] && [ -s "run/shards/$shard.1/candidates.jsonl" ]
 }
 
-ended() { [ -z "$(squeue -h)" ]; }
+# workers runs a run with a hub, and kills a node with a worker.
+workers() {
+	local hub=127.0.0.1:$((port + 10)) array
+	export XDG_CONFIG_HOME=$work/config
+	"$securebench" hub init
+	"$securebench" hub invite --name all -o all.json
+	"$securebench" run "${arguments[@]}" --hub "$hub" --lease 10s -o served --progress plain &>served.log &
+	run=$!
+	array=$("$securebench" launch slurm --workers 2 --time 30 --hub "$hub" --credentials all.json --submit -- --engine "$engine" --slots 1)
+	wait_for 120 "both workers have a job, and there is a record" working
+	say "Killing the second node, which runs a worker."
+	stop "$n2"
+	wait "$run" || die "the run with a hub ended with $?: $(tail -3 served.log)"
+	run=
+	scancel "${array#array }" # the worker of the dead node was queued again, and may have found no hub
+	wait_for 120 "the workers end" ended
+	check served
+}
+
+working() { [ "$(squeue -h -r -t running -o %K | wc -l)" = 2 ] && [ "$(wc -l <served/candidates.jsonl)" -ge 2 ]; }
 
 cluster
 say "A cluster of two nodes runs: $(sinfo --version)."
@@ -121,22 +172,8 @@ sed -e "s|^  id: .*|  id: slurm|; s|^  output_dir: .*|  output_dir: $work/run|; 
 grep -q 'time.sleep(4)' "$work/tester.yaml" || die "packs/demo/tester.yaml is another than this script knows"
 arguments=(--config "$work/tester.yaml" --engine "$engine")
 cd "$work"
-"$securebench" run "${arguments[@]}" --prepare 4 -o run
-jobs=$("$securebench" launch slurm run --time 30 --submit -- "${arguments[@]}")
-say "$jobs"
-
-wait_for 120 "a shard on the second node has a record" recorded
-say "Killing the second node, which runs shard $shard."
-stop "$n2"
-wait_for 600 "all jobs end" ended
-
-merge=$(sed -n 's/^merge //p' <<<"$jobs")
-state=$(scontrol show job "$merge" | grep -oE '(JobState|ExitCode)=[^ ]+' | sort | tr '\n' ' ')
-[ "$state" = "ExitCode=0:0 JobState=COMPLETED " ] || die "the merge: $state"
-grep -qE "\"index\":$shard,[^{}]*\"restart\":2" run/run.json || die "shard $shard was not queued again"
-total=$(wc -l <run/candidates.jsonl)
-passed=$(grep -c '"passed": true' run/candidates.jsonl)
-[ "$total,$passed" = 14,8 ] || die "$total records, $passed passed; want 14, 8"
-"$securebench" verify run
-"$securebench" reverify run --pack "$pack" --engine "$engine"
-say "The run is complete and verifies, and its verdicts are derived again."
+shards
+node n2
+wait_for 60 "both nodes are idle" both_idle
+workers
+say "Both runs are complete and verify, and their verdicts are derived again."

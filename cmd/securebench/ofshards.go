@@ -18,7 +18,7 @@ func (a *app) ofShards(ctx context.Context, args []string) (*config.Tester, erro
 	if err := c.ParseFlags(args); err != nil {
 		return nil, usageError(err)
 	}
-	for _, name := range []string{"prepare", "shard", "output-dir", "resume", "force", "dry-run", "fail-on", "help"} {
+	for _, name := range []string{"prepare", "shard", "output-dir", "resume", "force", "dry-run", "fail-on", "hub", "help"} {
 		if c.Flags().Changed(name) {
 			return nil, usageError(fmt.Errorf("leave out --%s: each shard is only given what the run is made of", name))
 		}

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -28,7 +27,7 @@ type Kubernetes struct {
 }
 
 const (
-	shardContainer = "shard"
+	containerName = "securebench"
 	// retries are those of a shard, after errors that may go away; a pod that was
 	// disrupted does not count.
 	retries = 3
@@ -37,81 +36,88 @@ const (
 	// longestName keeps room for the index in the host name of a pod, a label of DNS.
 	longestName = 52
 	scratchDir  = "/tmp"
+	// instanceLabel has the name of the job, on its pods too.
+	instanceLabel = "app.kubernetes.io/instance"
 )
 
 // Manifest returns an Indexed Job, as JSON, with one index for each shard.
 func (k Kubernetes) Manifest(of Shards) ([]byte, error) {
-	if err := k.check(of); err != nil {
+	if err := k.checkShards(of); err != nil {
 		return nil, err
 	}
-	name := jobName(of)
-	labels := map[string]string{"app.kubernetes.io/name": "securebench", "app.kubernetes.io/instance": name}
+	m := k.metadata("securebench-"+label(of.ID), of.Version)
 	atOnce := of.Count
 	if of.AtOnce > 0 {
 		atOnce = min(atOnce, of.AtOnce)
 	}
-	j := job{APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{name, k.Namespace, labels}, Spec: jobSpec{
+	return encode(job{APIVersion: "batch/v1", Kind: "Job", Metadata: m, Spec: jobSpec{
 		CompletionMode: "Indexed", Completions: of.Count, Parallelism: atOnce, BackoffLimitPerIndex: retries,
 		PodFailurePolicy: policy{[]rule{
-			{Action: "Ignore", OnPodConditions: []condition{{"DisruptionTarget", "True"}}},
+			disrupted(),
 			// The configuration or the pack is invalid, or inputs changed.
-			{Action: "FailIndex", OnExitCodes: &exitCodes{shardContainer, "In", []int{10, 11, 15}}},
+			{Action: "FailIndex", OnExitCodes: &exitCodes{containerName, "In", []int{10, 11, 15}}},
 		}},
-		Template: template{Metadata: metadata{Labels: labels}, Spec: k.pod(of)},
-	}}
-	b, err := json.Marshal(j, json.Deterministic(true), jsontext.WithIndent("  "))
+		Template: template{Metadata: metadata{Labels: m.Labels}, Spec: k.shard(of)},
+	}})
+}
+
+// disrupted is the rule for pods that the cluster has ended: they do not count.
+func disrupted() rule {
+	return rule{Action: "Ignore", OnPodConditions: []condition{{"DisruptionTarget", "True"}}}
+}
+
+func encode(manifest any) ([]byte, error) {
+	b, err := json.Marshal(manifest, json.Deterministic(true), jsontext.WithIndent("  "))
 	return append(b, '\n'), err
 }
 
-// pod describes the pod of a shard.
-func (k Kubernetes) pod(of Shards) podSpec {
+// metadata returns a name that is used once, since a job cannot be changed.
+func (k Kubernetes) metadata(name, version string) metadata {
+	version = version[:min(len(version), 8)]
+	name = strings.TrimRight(name[:min(len(name), longestName-1-len(version))], "-") + "-" + version
+	return metadata{name, k.Namespace, map[string]string{"app.kubernetes.io/name": "securebench", instanceLabel: name}}
+}
+
+// shard describes the pod of a shard.
+func (k Kubernetes) shard(of Shards) podSpec {
 	c := container{
-		Name: shardContainer, Image: k.Image, WorkingDir: of.Work,
-		Args:            of.arguments("$(JOB_COMPLETION_INDEX)", literal), // Kubernetes puts the index in its place
-		Env:             []variable{{"HOME", scratchDir}},
-		SecurityContext: containerSecurity{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: true, Capabilities: &capabilities{Drop: []string{"ALL"}}},
-		VolumeMounts:    []mount{{"runs", k.Mount}, {"scratch", scratchDir}},
-	}
-	security := podSecurity{RunAsUser: k.User, RunAsGroup: k.Group, RunAsNonRoot: k.User != 0, SeccompProfile: &profile{"RuntimeDefault"}}
-	if k.Privileged {
-		c.SecurityContext = containerSecurity{Privileged: true}
-		security = podSecurity{}
+		WorkingDir:   of.Work,
+		Args:         of.arguments("$(JOB_COMPLETION_INDEX)", literal), // Kubernetes puts the index in its place
+		VolumeMounts: []mount{{Name: "runs", MountPath: k.Mount}},
 	}
 	if k.Secret != "" {
 		c.EnvFrom = []source{{named{k.Secret}}}
 	}
+	return k.pod(c, grace, volume{Name: "runs", Claim: &claim{k.Claim}})
+}
+
+// pod describes a pod with a container, which has grace seconds to end.
+func (k Kubernetes) pod(c container, grace int, volumes ...volume) podSpec {
+	c.Name, c.Image = containerName, k.Image
+	c.Env = []variable{{"HOME", scratchDir}}
+	c.VolumeMounts = append(c.VolumeMounts, mount{Name: "scratch", MountPath: scratchDir})
+	security := podSecurity{RunAsUser: k.User, RunAsGroup: k.Group, RunAsNonRoot: k.User != 0, SeccompProfile: &profile{"RuntimeDefault"}}
+	c.SecurityContext = containerSecurity{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: true, Capabilities: &capabilities{Drop: []string{"ALL"}}}
+	if k.Privileged {
+		security, c.SecurityContext = podSecurity{}, containerSecurity{Privileged: true}
+	}
 	return podSpec{
 		RestartPolicy: "Never", RuntimeClassName: k.RuntimeClass, TerminationGracePeriodSeconds: grace,
 		SecurityContext: security, Containers: []container{c},
-		Volumes: []volume{
-			{Name: "runs", Claim: &claim{k.Claim}},
-			{Name: "scratch", EmptyDir: &struct{}{}},
-		},
+		Volumes: append(volumes, volume{Name: "scratch", EmptyDir: &struct{}{}}),
 	}
 }
 
-// check refuses what the manifest cannot say.
-func (k Kubernetes) check(of Shards) error {
+// checkShards refuses what the manifest of shards cannot say.
+func (k Kubernetes) checkShards(of Shards) error {
 	if err := of.check(); err != nil {
 		return err
 	}
-	if err := printable(k.Image, k.Mount); err != nil {
+	if err := k.check(); err != nil {
 		return err
 	}
-	repository, digest, _ := strings.Cut(k.Image, "@sha256:")
-	if repository == "" || len(digest) != 64 || strings.Trim(digest, "0123456789abcdef") != "" {
-		return usage("--image %s has no digest: write REPOSITORY@sha256:DIGEST, so that every pod runs the same build", redact.Quote(k.Image))
-	}
-	for _, n := range []struct {
-		flag, name    string
-		needed, label bool
-	}{{"--namespace", k.Namespace, true, true}, {"--claim", k.Claim, true, false}, {"--secret", k.Secret, false, false}, {"--runtime-class", k.RuntimeClass, false, false}} {
-		switch {
-		case n.name == "" && n.needed:
-			return usage("give %s", n.flag)
-		case n.name != "" && !dnsName(n.name, n.label):
-			return usage("%s %s is no name that Kubernetes takes: write small letters, digits and -", n.flag, redact.Quote(n.name))
-		}
+	if k.Claim == "" {
+		return usage("give --claim")
 	}
 	if k.Mount == "/" || k.Mount == scratchDir {
 		return usage("pods cannot have the volume at %s: give --mount a folder below it", k.Mount)
@@ -119,6 +125,29 @@ func (k Kubernetes) check(of Shards) error {
 	for _, dir := range []string{of.Run, of.Work} {
 		if !below(k.Mount, dir) {
 			return usage("%s is not below %s, which pods see: give --mount the folder that the volume holds", redact.Quote(dir), redact.Quote(k.Mount))
+		}
+	}
+	return nil
+}
+
+// check refuses an image and names that Kubernetes would not take.
+func (k Kubernetes) check() error {
+	if err := printable(k.Image, k.Mount); err != nil {
+		return err
+	}
+	repository, digest, _ := strings.Cut(k.Image, "@sha256:")
+	if repository == "" || len(digest) != 64 || strings.Trim(digest, "0123456789abcdef") != "" {
+		return usage("--image %s has no digest: write REPOSITORY@sha256:DIGEST, so that every pod runs the same build", redact.Quote(k.Image))
+	}
+	if k.Namespace == "" {
+		return usage("give --namespace")
+	}
+	for _, n := range []struct {
+		flag, name string
+		label      bool
+	}{{"--namespace", k.Namespace, true}, {"--claim", k.Claim, false}, {"--secret", k.Secret, false}, {"--runtime-class", k.RuntimeClass, false}} {
+		if n.name != "" && !dnsName(n.name, n.label) {
+			return usage("%s %s is no name that Kubernetes takes: write small letters, digits and -", n.flag, redact.Quote(n.name))
 		}
 	}
 	return nil
@@ -148,10 +177,9 @@ func dnsName(name string, label bool) bool {
 	return len(name) <= longest
 }
 
-// jobName is the name of a run's job. A run that is prepared anew gets a new one, since a
-// job cannot be changed.
-func jobName(of Shards) string {
-	id := strings.Map(func(r rune) rune {
+// label returns a text as far as it can be in the name of a job.
+func label(text string) string {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
 			return r
@@ -159,9 +187,5 @@ func jobName(of Shards) string {
 			return r - 'A' + 'a'
 		}
 		return '-'
-	}, of.ID)
-	version := of.Version[:min(len(of.Version), 8)]
-	name := "securebench-" + id
-	name = strings.TrimRight(name[:min(len(name), longestName-1-len(version))], "-")
-	return fmt.Sprintf("%s-%s", name, version)
+	}, text)
 }

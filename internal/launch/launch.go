@@ -1,5 +1,6 @@
-// Package launch writes what starts the shards of a prepared run on other machines: jobs
-// for Slurm, and a manifest for Kubernetes. It starts nothing itself.
+// Package launch writes what starts the shards of a prepared run, or workers of a run
+// with a hub, on other machines: jobs for Slurm, and manifests for Kubernetes. It starts
+// nothing itself.
 package launch
 
 import (

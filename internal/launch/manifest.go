@@ -3,6 +3,12 @@ package launch
 // The parts of a Kubernetes manifest that are written here, with their names there.
 // The module tools/k8s decodes manifests with Kubernetes' own types.
 
+type list struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Items      []any  `json:"items"`
+}
+
 type job struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -17,10 +23,11 @@ type metadata struct {
 }
 
 type jobSpec struct {
-	CompletionMode       string   `json:"completionMode"`
-	Completions          int      `json:"completions"`
+	CompletionMode       string   `json:"completionMode,omitzero"`
+	Completions          int      `json:"completions,omitzero"`
 	Parallelism          int      `json:"parallelism"`
-	BackoffLimitPerIndex int      `json:"backoffLimitPerIndex"`
+	BackoffLimit         int      `json:"backoffLimit,omitzero"`
+	BackoffLimitPerIndex int      `json:"backoffLimitPerIndex,omitzero"`
 	PodFailurePolicy     policy   `json:"podFailurePolicy"`
 	Template             template `json:"template"`
 }
@@ -77,7 +84,7 @@ type container struct {
 	Name            string            `json:"name"`
 	Image           string            `json:"image"`
 	Args            []string          `json:"args"`
-	WorkingDir      string            `json:"workingDir"`
+	WorkingDir      string            `json:"workingDir,omitzero"`
 	Env             []variable        `json:"env"`
 	EnvFrom         []source          `json:"envFrom,omitzero"`
 	SecurityContext containerSecurity `json:"securityContext"`
@@ -111,14 +118,55 @@ type capabilities struct {
 type mount struct {
 	Name      string `json:"name"`
 	MountPath string `json:"mountPath"`
+	ReadOnly  bool   `json:"readOnly,omitzero"`
 }
 
 type volume struct {
 	Name     string    `json:"name"`
 	Claim    *claim    `json:"persistentVolumeClaim,omitzero"`
+	Secret   *secret   `json:"secret,omitzero"`
 	EmptyDir *struct{} `json:"emptyDir,omitzero"`
 }
 
 type claim struct {
 	ClaimName string `json:"claimName"`
+}
+
+type secret struct {
+	SecretName string `json:"secretName"`
+}
+
+type networkPolicy struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Metadata   metadata      `json:"metadata"`
+	Spec       networkLimits `json:"spec"`
+}
+
+type networkLimits struct {
+	PodSelector selector `json:"podSelector"`
+	PolicyTypes []string `json:"policyTypes"`
+	Egress      []way    `json:"egress"`
+}
+
+type selector struct {
+	MatchLabels map[string]string `json:"matchLabels"`
+}
+
+type way struct {
+	To    []peer `json:"to"`
+	Ports []port `json:"ports"`
+}
+
+type peer struct {
+	IPBlock block `json:"ipBlock"`
+}
+
+type block struct {
+	CIDR string `json:"cidr"`
+}
+
+type port struct {
+	Protocol string `json:"protocol"`
+	Port     int    `json:"port"`
 }

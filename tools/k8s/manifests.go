@@ -7,18 +7,37 @@ import (
 	"fmt"
 
 	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// Decode reads one manifest strictly: a field that its kind does not have, or that is
-// there twice, is an error.
-func Decode(manifest []byte) (runtime.Object, error) {
+// Decode reads manifests strictly, one or a list of them: a field that a kind does not
+// have, or that is there twice, is an error.
+func Decode(manifests []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
-	if err := batch.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("adding the kinds of %s: %w", batch.SchemeGroupVersion, err)
+	for _, add := range []func(*runtime.Scheme) error{core.AddToScheme, batch.AddToScheme, networking.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("adding Kubernetes' kinds: %w", err)
+		}
 	}
-	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
-	object, _, err := codecs.UniversalDeserializer().Decode(manifest, nil, nil)
-	return object, err
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	object, _, err := decoder.Decode(manifests, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := object.(*core.List)
+	if !ok {
+		return []runtime.Object{object}, nil
+	}
+	var out []runtime.Object
+	for _, item := range list.Items {
+		object, _, err := decoder.Decode(item.Raw, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, object)
+	}
+	return out, nil
 }

@@ -9,6 +9,11 @@ import (
 	"testing"
 
 	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	security "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
@@ -33,33 +38,64 @@ func manifests(t *testing.T) map[string][]byte {
 	return out
 }
 
-// TestJobs: every manifest is a Job whose pods are retried by shard.
-func TestJobs(t *testing.T) {
-	for name, b := range manifests(t) {
-		object, err := k8s.Decode(b)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		job, ok := object.(*batch.Job)
-		if !ok {
-			t.Errorf("%s is a %T", name, object)
-			continue
-		}
+// decoded returns the manifests of a file.
+func decoded(t *testing.T, name string) []runtime.Object {
+	t.Helper()
+	out, err := k8s.Decode(manifests(t)[name])
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return out
+}
+
+// TestShards: the manifest is a Job whose pods are retried by shard.
+func TestShards(t *testing.T) {
+	for _, name := range []string{"shards.json", "shards-full.json", "shards-root.json"} {
+		job := decoded(t, name)[0].(*batch.Job)
 		spec, pod := job.Spec, job.Spec.Template.Spec
 		if *spec.CompletionMode != batch.IndexedCompletion || *spec.Completions != 3 || *spec.Parallelism > 3 || *spec.BackoffLimitPerIndex < 1 {
 			t.Errorf("%s: its shards are not indexes: %+v", name, spec)
 		}
 		rules := spec.PodFailurePolicy.Rules
-		if rules[0].Action != batch.PodFailurePolicyActionIgnore || rules[0].OnPodConditions[0].Type != "DisruptionTarget" ||
-			rules[1].Action != batch.PodFailurePolicyActionFailIndex || !slices.Equal(rules[1].OnExitCodes.Values, []int32{10, 11, 15}) ||
-			*rules[1].OnExitCodes.ContainerName != pod.Containers[0].Name {
+		if rules[0].Action != batch.PodFailurePolicyActionIgnore || rules[0].OnPodConditions[0].Type != core.DisruptionTarget ||
+			!on(rules[1], pod, batch.PodFailurePolicyActionFailIndex, 10, 11, 15) {
 			t.Errorf("%s: its rules for failed pods are %+v", name, rules)
 		}
-		if *pod.AutomountServiceAccountToken || pod.RestartPolicy != "Never" || pod.Volumes[0].PersistentVolumeClaim.ClaimName != "runs" {
+		if *pod.AutomountServiceAccountToken || pod.RestartPolicy != core.RestartPolicyNever || pod.Volumes[0].PersistentVolumeClaim.ClaimName != "runs" {
 			t.Errorf("%s: its pods are %+v", name, pod)
 		}
 	}
+}
+
+// TestWorkers: the manifests are a NetworkPolicy that selects the pods of the Job, which
+// has no number of completions.
+func TestWorkers(t *testing.T) {
+	objects := decoded(t, "workers.json")
+	network, job := objects[0].(*networking.NetworkPolicy), objects[1].(*batch.Job)
+	spec, pod := job.Spec, job.Spec.Template.Spec
+	if spec.Completions != nil || spec.CompletionMode != nil || *spec.Parallelism != 5 {
+		t.Errorf("its pods are not workers of one queue: %+v", spec)
+	}
+	rules := spec.PodFailurePolicy.Rules
+	if rules[0].OnPodConditions[0].Type != core.DisruptionTarget || !on(rules[1], pod, batch.PodFailurePolicyActionIgnore, 143) ||
+		!on(rules[2], pod, batch.PodFailurePolicyActionFailJob, 10, 13) {
+		t.Errorf("its rules for failed pods are %+v", rules)
+	}
+	selector, err := meta.LabelSelectorAsSelector(&network.Spec.PodSelector)
+	if err != nil || selector.Empty() || !selector.Matches(labels.Set(job.Spec.Template.Labels)) || network.Namespace != job.Namespace {
+		t.Errorf("the policy selects %v and not the workers: %v", selector, err)
+	}
+	if len(network.Spec.PolicyTypes) != 2 || len(network.Spec.Ingress) != 0 || len(network.Spec.Egress) != 1 {
+		t.Errorf("the policy lets workers reach more than the hub: %+v", network.Spec)
+	}
+	if *pod.AutomountServiceAccountToken || pod.Volumes[0].Secret.SecretName != "agents" || !pod.Containers[0].VolumeMounts[0].ReadOnly {
+		t.Errorf("its pods are %+v", pod)
+	}
+}
+
+// on reports whether a rule is about these exit codes of the pod's container.
+func on(r batch.PodFailurePolicyRule, pod core.PodSpec, action batch.PodFailurePolicyAction, codes ...int32) bool {
+	return r.Action == action && slices.Equal(r.OnExitCodes.Values, codes) && *r.OnExitCodes.ContainerName == pod.Containers[0].Name
 }
 
 // TestMisspelt renames each field of each manifest in turn: none is ignored.
@@ -85,18 +121,19 @@ func TestMisspelt(t *testing.T) {
 			delete(object, field+"s")
 			object[field] = value
 		})
-		if misspelt < 40 {
+		if misspelt < 30 {
 			t.Errorf("%s: only %d fields were misspelt", name, misspelt)
 		}
 	}
 }
 
-// eachField visits every field of every object. The keys of labels are no fields.
+// eachField visits every field of every object. The keys of labels are no
+// fields.
 func eachField(v any, visit func(object map[string]any, field string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, field := range slices.Sorted(maps.Keys(v)) {
-			if field != "labels" {
+			if field != "labels" && field != "matchLabels" {
 				eachField(v[field], visit)
 			}
 			visit(v, field)
@@ -120,16 +157,12 @@ func TestPodSecurity(t *testing.T) {
 		"shards-root.json": {security.LevelBaseline}, // its pods are root, without capabilities
 		"shards-full.json": nil,                      // --privileged
 	}
-	for name, b := range manifests(t) {
-		object, err := k8s.Decode(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template := object.(*batch.Job).Spec.Template
+	for name, levels := range passes {
+		template := decoded(t, name)[0].(*batch.Job).Spec.Template
 		for _, level := range []security.Level{security.LevelBaseline, security.LevelRestricted} {
 			at := security.LevelVersion{Level: level, Version: security.LatestVersion()}
 			result := policy.AggregateCheckResults(evaluator.EvaluatePod(at, &template.ObjectMeta, &template.Spec))
-			if want := slices.Contains(passes[name], level); result.Allowed != want {
+			if want := slices.Contains(levels, level); result.Allowed != want {
 				t.Errorf("%s passes %s: %t, want %t: %s", name, level, result.Allowed, want, result.ForbiddenDetail())
 			}
 		}

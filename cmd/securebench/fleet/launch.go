@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +20,8 @@ import (
 	"securebench/internal/redact"
 )
 
-const launchHelp = `Write what starts the shards of a prepared run on other machines.
+const launchHelp = `Write what starts the shards of a prepared run, or workers of a run with --hub, on
+other machines.
 
 RUN is the folder of a run that securebench run --prepare N has prepared. The words
 after -- are what that command was given, without --prepare and -o: each shard gets
@@ -35,7 +38,10 @@ tasks start in the current folder. A task whose node fails is queued again. Five
 before its time limit a task gets SIGTERM: what it has done by then is kept.
 
 A job sees the environment of this command. Slurm stores that with the job, so keep a
-provider's key in the file of --env-file instead.`
+provider's key in the file of --env-file instead.
+
+With --workers, the array has workers of the run at --hub in its tasks. The words after
+-- are more flags of securebench worker.`
 
 const k8sHelp = launchHelp + `
 
@@ -47,7 +53,12 @@ current folder as the owner of RUN, from an image whose entrypoint is securebenc
 Pods have no rights with which they could make sandboxes: the rows need none, or
 DOCKER_HOST names an engine elsewhere. With --privileged they make sandboxes
 themselves, as root, with every right on the kernel that they run on. Give such pods a
-kernel of their own (--runtime-class), or nodes of their own.`
+kernel of their own (--runtime-class), or nodes of their own.
+
+With --workers, a Job of workers is printed, which ends when the run at --hub has
+finished, and a NetworkPolicy that lets them reach nothing else. The Secret of --secret
+holds their credential under the key "credential"; the words after -- are more flags of
+securebench worker.`
 
 func (g group) launchCommand() *cobra.Command {
 	c := &cobra.Command{Use: "launch", Short: "Write what starts a run on other machines", Long: launchHelp}
@@ -57,20 +68,27 @@ func (g group) launchCommand() *cobra.Command {
 
 func (g group) slurmCommand() *cobra.Command {
 	var s launch.Slurm
+	var w launch.Workers
 	var throttle int
+	var credentials string
 	var submit bool
 	c := &cobra.Command{
-		Use: "slurm RUN -- ARGUMENT...", Short: "Print or submit the shards of a run as an array job",
-		Long: slurmHelp, Args: beforeDash,
+		Use:   "slurm {RUN -- ARGUMENT... | --workers N --hub ADDRESS:PORT --credentials FILE [-- FLAG...]}",
+		Short: "Print or submit shards or workers as an array job", Long: slurmHelp, Args: runOrWorkers,
 		Example: "  securebench run --config tester.yaml --prepare 40 -o runs/big\n" +
-			"  securebench launch slurm runs/big --time 4:00:00 --submit -- --config tester.yaml",
-		RunE: func(c *cobra.Command, args []string) error {
+			"  securebench launch slurm runs/big --time 4:00:00 --submit -- --config tester.yaml\n" +
+			"  securebench launch slurm --workers 40 --hub 10.0.0.5:4222 --credentials agents.json --submit",
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if s.Program, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding this program: %w", err)
+			}
+			if c.Flags().Changed("workers") {
+				w.Args = args
+				return g.slurmWorkers(c.Context(), s, w, credentials, submit)
+			}
 			of, _, err := g.shards(c.Context(), args, throttle)
 			if err != nil {
 				return err
-			}
-			if s.Program, err = os.Executable(); err != nil {
-				return fmt.Errorf("finding this program: %w", err)
 			}
 			if submit {
 				return g.submit(c.Context(), s, of)
@@ -84,19 +102,31 @@ func (g group) slurmCommand() *cobra.Command {
 	fl.StringVar(&s.Time, "time", "", "time limit `T` of a shard, such as 4:00:00, above 5 minutes (default the partition's)")
 	fl.StringArrayVar(&s.Options, "sbatch-arg", nil, "another option `ARG` of sbatch, for both jobs, such as --sbatch-arg=--partition=cpu (repeatable)")
 	fl.BoolVar(&submit, "submit", false, "submit the jobs with sbatch, and print their numbers")
+	addWorkers(c, &w, "throttle")
+	fl.StringVar(&credentials, "credentials", "", "with --workers: `FILE` of securebench hub invite, as the nodes find it")
+	c.MarkFlagsRequiredTogether("workers", "hub", "credentials")
 	return c
 }
 
 func (g group) k8sCommand() *cobra.Command {
 	var k launch.Kubernetes
+	var w launch.Workers
 	var throttle int
 	c := &cobra.Command{
-		Use: "k8s RUN -- ARGUMENT...", Short: "Print the shards of a run as a Job for Kubernetes",
-		Long: k8sHelp, Args: beforeDash,
+		Use:   "k8s {RUN -- ARGUMENT... | --workers N --hub ADDRESS:PORT [-- FLAG...]}",
+		Short: "Print shards or workers as a Job for Kubernetes", Long: k8sHelp, Args: runOrWorkers,
 		Example: "  securebench run --config tester.yaml --prepare 40 -o runs/big\n" +
 			"  securebench launch k8s runs/big --image IMAGE@sha256:DIGEST --namespace bench \\\n" +
 			"    --claim runs -- --config tester.yaml | kubectl apply -f -",
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("workers") {
+				w.Args, w.Version = args, strings.ToLower(rand.Text())
+				if err := g.checkWorker(args); err != nil {
+					return err
+				}
+				manifests, err := k.Workers(w)
+				return g.printed(string(manifests), err)
+			}
 			of, owner, err := g.shards(c.Context(), args, throttle)
 			if err != nil {
 				return err
@@ -115,9 +145,11 @@ func (g group) k8sCommand() *cobra.Command {
 	fl.StringVar(&k.Namespace, "namespace", "", "`NAMESPACE` of the job")
 	fl.StringVar(&k.Claim, "claim", "", "`CLAIM` of the volume with the run and its inputs")
 	fl.StringVar(&k.Mount, "mount", "", "folder `DIR` that the volume holds (default the current one)")
-	fl.StringVar(&k.Secret, "secret", "", "`SECRET` whose keys become variables of the environment, such as a provider's key")
+	fl.StringVar(&k.Secret, "secret", "", "`SECRET` whose keys become variables of the environment, such as a provider's key, or that holds the credential of workers")
 	fl.StringVar(&k.RuntimeClass, "runtime-class", "", "runtime `CLASS` of the pods")
 	fl.BoolVar(&k.Privileged, "privileged", false, "let pods make sandboxes: as root, with every right on their kernel")
+	addWorkers(c, &w, "throttle", "claim", "mount")
+	c.MarkFlagsRequiredTogether("workers", "hub")
 	return c
 }
 
@@ -125,9 +157,14 @@ func addThrottle(c *cobra.Command, throttle *int) {
 	c.Flags().IntVar(throttle, "throttle", 0, "run at most `K` shards at the same time (default all)")
 }
 
-// beforeDash wants RUN, and the run's arguments after --.
-func beforeDash(c *cobra.Command, args []string) error {
+// runOrWorkers wants RUN, and the run's arguments after --, or nothing if workers are
+// started.
+func runOrWorkers(c *cobra.Command, args []string) error {
 	switch before := c.ArgsLenAtDash(); {
+	case c.Flags().Changed("workers") && (before > 0 || before < 0 && len(args) > 0):
+		return errors.New("give RUN and its arguments for shards, or --workers, not both")
+	case c.Flags().Changed("workers"):
+		return nil
 	case before < 0 || before == len(args):
 		return fmt.Errorf("give after -- what securebench run was given besides --prepare and -o: see %s --help", c.CommandPath())
 	case before != 1:
