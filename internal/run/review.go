@@ -119,6 +119,8 @@ func DropReason(reason string) string {
 		return "its attempt has two records"
 	case record.Unfinished:
 		return "it ended in an infrastructure error"
+	case record.LostCapture:
+		return "it ended in an infrastructure error, and " + record.CapturedName + " does not have its candidate: its agent runs again"
 	case record.LostCandidate:
 		return "its candidate is missing or damaged"
 	case record.LostOutput:

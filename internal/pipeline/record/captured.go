@@ -232,6 +232,11 @@ func (r *reviewer) captured() {
 		r.Unverified[key] = e.Line
 		r.name(e)
 	}
+	for key, at := range r.dropped {
+		if r.Unverified[key] == nil {
+			r.again(at, LostCapture)
+		}
+	}
 	if len(r.Unverified) > 0 {
 		r.files[CapturedName] = true
 	}

@@ -140,6 +140,7 @@ const (
 	OutOfChain    = "out_of_chain"   // the hash chain is broken before it
 	Duplicate     = "duplicate"      // its attempt has another line
 	Unfinished    = "infrastructure" // it ended in an infrastructure error
+	LostCapture   = "captured"       // likewise, and its stored candidate is not in CapturedName
 	LostCandidate = "candidate"      // its candidate is not in the store
 	LostOutput    = "output"         // its raw output is not in the restricted folder
 	InputsChanged = "inputs_changed" // an input of the attempt changed
@@ -189,7 +190,7 @@ func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reaso
 		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	defer file.Close()
-	r := reviewer{Review: p, final: f.Final, recorded: map[AttemptKey]bool{}, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
+	r := reviewer{Review: p, final: f.Final, recorded: map[AttemptKey]bool{}, dropped: map[AttemptKey]int{}, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
 			// No run wrote it. The lines after it are also run again.
@@ -216,6 +217,7 @@ type reviewer struct {
 	final    bool
 	inputs   func(Entry) string
 	recorded map[AttemptKey]bool // attempts whose line is kept
+	dropped  map[AttemptKey]int  // places in Dropped, of those in Unverified
 }
 
 func (r *reviewer) add(raw RawLine) {
@@ -238,6 +240,7 @@ func (r *reviewer) add(raw RawLine) {
 			delete(r.recorded, e.Key())
 		}
 		delete(r.Unverified, e.Key())
+		delete(r.dropped, e.Key())
 	}
 	reason := r.reason(e, found)
 	if reason != Torn && reason != Damaged {
@@ -262,6 +265,9 @@ func (r *reviewer) add(raw RawLine) {
 		id = e.TaskID
 	}
 	r.drop(raw.Number, id, reason)
+	if unverified {
+		r.dropped[e.Key()] = len(r.Dropped) - 1
+	}
 }
 
 // provided returns what a usage says of the provider.
@@ -306,6 +312,16 @@ func (r *reviewer) name(e Entry) {
 
 func (p *Review) drop(line int, id, reason string) {
 	p.Dropped = append(p.Dropped, Dropped{line, id, reason})
+	p.Rerun[reason]++
+}
+
+// again gives another reason to drop a line.
+func (p *Review) again(at int, reason string) {
+	d := &p.Dropped[at]
+	if p.Rerun[d.Reason]--; p.Rerun[d.Reason] == 0 {
+		delete(p.Rerun, d.Reason)
+	}
+	d.Reason = reason
 	p.Rerun[reason]++
 }
 
