@@ -372,7 +372,7 @@ type program struct {
 // the row's fault.
 func (p *program) Run(ctx context.Context) (produce.Result, error) {
 	res, err := p.sandboxed.Run(ctx)
-	if err != nil || !initproc.NotFound(res.Outcome.ExitCode) {
+	if err != nil || !sandbox.MissingCommand(res.Outcome.ExitCode) {
 		return res, err
 	}
 	q := initproc.Lookup{Image: p.request.Image, User: p.request.User, Argv: p.request.Command, Env: p.request.View.Environment().Env,

@@ -6,12 +6,16 @@ import (
 	"strings"
 )
 
-// The exit codes of commands that were killed: for their time, as in the
-// reference, and for anything else.
+// The exit codes of commands that did not end by themselves, as shells have them.
 const (
 	ExitTimedOut = 124
-	ExitKilled   = 128 + 9
+	ExitCannot   = 126     // it cannot be executed
+	ExitNotFound = 127     // it is not there
+	ExitKilled   = 128 + 9 // for anything but its time
 )
+
+// MissingCommand reports whether a command that ends with a code may not have been there.
+func MissingCommand(code int) bool { return code == ExitCannot || code == ExitNotFound }
 
 // Argv is the command line of the first process.
 func (s Spec) Argv() []string {
@@ -38,11 +42,10 @@ func (s Spec) RunAs() User {
 }
 
 // NotStarted is the outcome of a command that cannot be executed, which the caller
-// also reads on the standard error. The exit code is that of a shell: 126 for what
-// cannot be executed, 127 for what is not there.
+// also reads on the standard error. The exit code is [ExitCannot] or [ExitNotFound].
 func NotStarted(code int, command string, stderr io.Writer) Outcome {
 	why := "not found"
-	if code == 126 {
+	if code == ExitCannot {
 		why = "not executable"
 	}
 	out := Outcome{End: Exited, ExitCode: code, Duration: 1}

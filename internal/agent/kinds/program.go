@@ -137,7 +137,6 @@ const (
 	hasGlibc   = 10
 	hasMusl    = 11
 	hasNeither = 12
-	hasNoShell = 127
 )
 
 // libraries finds out which C library an image has.
@@ -153,7 +152,7 @@ func (p *program) platform(ctx context.Context, on setup.Ground, img sandbox.Ima
 	switch {
 	case err != nil:
 		return of, err
-	case out.ExitCode == hasNoShell || out.ExitCode == hasNoShell-1:
+	case sandbox.MissingCommand(out.ExitCode):
 		return of, fault.Errorf(fault.Config, "%s: image %s has no shell at /bin/sh, with which the agents of the %s harness run commands",
 			on.Work.Images[img.Ref], img.Ref, p.harness.Name())
 	case out.End != sandbox.Exited || out.ExitCode < hasGlibc || out.ExitCode > hasNeither:

@@ -60,7 +60,7 @@ func (s *scorer) check(ctx context.Context) error {
 	if err := s.site.checker.Client.KillAll(ctx); err != nil {
 		return err
 	}
-	if s.tests == nil && initproc.NotFound(res.ExitCode) {
+	if s.tests == nil && sandbox.MissingCommand(res.ExitCode) {
 		if err := s.inItsImage(ctx, plan); err != nil {
 			return err
 		}

@@ -12,13 +12,6 @@ import (
 	"securebench/internal/sandbox/initproc"
 )
 
-// The exit codes of commands that did not end by themselves.
-const (
-	exitTimedOut = 124
-	exitNotFound = 127
-	exitKilled   = 128 + 9
-)
-
 // ending is what is known of the end of an agent that init ran.
 type ending struct {
 	res    initproc.Result
@@ -63,17 +56,17 @@ func (g *gate) outcome(e ending, written *output) (sandbox.Outcome, error) {
 	}
 	switch {
 	case errors.Is(e.failed, relay.ErrRefused):
-		return limit(Refused, exitKilled)
+		return limit(Refused, sandbox.ExitKilled)
 	case errors.Is(e.why, errFlood):
-		return limit(sandbox.OutputLimit, exitKilled)
+		return limit(sandbox.OutputLimit, sandbox.ExitKilled)
 	case errors.Is(e.why, errTime) && slices.Contains(box.Seen, sandbox.PidsLimit):
-		return limit(sandbox.PidsLimit, exitTimedOut)
+		return limit(sandbox.PidsLimit, sandbox.ExitTimedOut)
 	case errors.Is(e.why, errTime):
-		return limit(sandbox.TimedOut, exitTimedOut)
+		return limit(sandbox.TimedOut, sandbox.ExitTimedOut)
 	case boxErr == nil && box.End != sandbox.Exited && box.End != "":
 		return limit(box.End, box.ExitCode)
 	case broken, e.err == nil && e.served != nil:
-		out.ExitCode = exitKilled
+		out.ExitCode = sandbox.ExitKilled
 		out.End = Broken
 		return out, nil
 	case e.err != nil:
@@ -86,14 +79,14 @@ func (g *gate) outcome(e ending, written *output) (sandbox.Outcome, error) {
 func (g *gate) exited(res initproc.Result, out sandbox.Outcome, written *output) (sandbox.Outcome, error) {
 	if res.End == initproc.NotStarted {
 		why := "not executable"
-		if out.ExitCode == exitNotFound {
+		if out.ExitCode == sandbox.ExitNotFound {
 			why = "not found"
 		}
 		_, err := fmt.Fprintf(written.stderr, "sandbox: command %q: %s\n", g.command.Argv[0], why)
 		out.StdoutBytes, out.StderrBytes = written.counts()
 		return out, err
 	}
-	if out.ExitCode == exitKilled && slices.Contains(out.Seen, sandbox.OutOfMemory) {
+	if out.ExitCode == sandbox.ExitKilled && slices.Contains(out.Seen, sandbox.OutOfMemory) {
 		out.End = sandbox.OutOfMemory
 	}
 	return out, nil

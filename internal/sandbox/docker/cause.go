@@ -187,9 +187,9 @@ func startFailure(err error, command string, stderr io.Writer) (sandbox.Outcome,
 	}
 	switch msg := err.Error(); {
 	case strings.Contains(msg, "executable file not found"), strings.Contains(msg, "no such file or directory"):
-		return sandbox.NotStarted(127, command, stderr), true
+		return sandbox.NotStarted(sandbox.ExitNotFound, command, stderr), true
 	case strings.Contains(msg, "permission denied"), strings.Contains(msg, "is a directory"):
-		return sandbox.NotStarted(126, command, stderr), true
+		return sandbox.NotStarted(sandbox.ExitCannot, command, stderr), true
 	}
 	return sandbox.Outcome{}, false
 }

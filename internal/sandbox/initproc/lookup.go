@@ -87,7 +87,7 @@ func Missing(ctx context.Context, e sandbox.Sandboxes, q Lookup) (name string, e
 		return "", nil
 	case said == lookupAbsent:
 		return name, nil
-	case out.End != sandbox.Exited || !NotFound(out.ExitCode):
+	case out.End != sandbox.Exited || !sandbox.MissingCommand(out.ExitCode):
 		return "", fmt.Errorf("looking for the command %q: the image's shell answered with code %d", name, out.ExitCode)
 	case argv[2] != onPath: // lookupThere is no shell, and the command is one of it
 		return argv[0], nil
@@ -101,13 +101,6 @@ func (q Lookup) Asked() []string {
 	_, argv := q.look()
 	return argv
 }
-
-// notFound is the exit code of a command that is not there; one less is that of one
-// that cannot be executed.
-const notFound = 127
-
-// NotFound reports whether a command that ends with a code may not have been there.
-func NotFound(code int) bool { return code == notFound || code == notFound-1 }
 
 // simple matches a shell's command line that is one simple command without anything
 // that the shell changes: if its first word is not there, it does nothing.

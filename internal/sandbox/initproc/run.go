@@ -65,13 +65,6 @@ type Result struct {
 	Stderr Output        `json:"stderr"`
 }
 
-// The exit codes of commands that did not end by themselves, as shells have it.
-const (
-	exitTimedOut = 124
-	exitCannot   = 126
-	exitNotFound = 127
-)
-
 var (
 	errTimeout = errors.New("the command's time is up")
 	errEnded   = errors.New("the command has ended")
@@ -127,9 +120,9 @@ func (c *Client) run(ctx context.Context, cmd Command) (Result, error) {
 }
 
 func notStarted(s started) Result {
-	res := Result{End: NotStarted, ExitCode: exitCannot, Errno: syscall.Errno(s.Errno), Reason: s.Message}
+	res := Result{End: NotStarted, ExitCode: sandbox.ExitCannot, Errno: syscall.Errno(s.Errno), Reason: s.Message}
 	if res.Errno == syscall.ENOENT {
-		res.ExitCode = exitNotFound
+		res.ExitCode = sandbox.ExitNotFound
 	}
 	return res
 }
@@ -258,7 +251,7 @@ func (r *run) wait(ctx context.Context, cmd Command) (Result, error) {
 	case errors.Is(why, errTimeout) && res.Duration < cmd.Timeout && res.Signal == 0: // its end was on its way
 		res.End = sandbox.Exited
 	case errors.Is(why, errTimeout):
-		res.End, res.ExitCode = sandbox.TimedOut, exitTimedOut
+		res.End, res.ExitCode = sandbox.TimedOut, sandbox.ExitTimedOut
 	case why != nil:
 		return Result{}, why
 	default:

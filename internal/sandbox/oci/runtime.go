@@ -18,6 +18,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
 )
 
@@ -248,13 +249,13 @@ func exitCode(message string) int {
 		switch {
 		case !strings.Contains(message, words):
 		case strings.Contains(m, "not found in $path"), strings.HasSuffix(m, "no such file or directory"):
-			return 127
+			return sandbox.ExitNotFound
 		case denied, strings.HasSuffix(m, "is a directory"), strings.HasSuffix(m, "operation not permitted"):
-			return 126
+			return sandbox.ExitCannot
 		}
 	}
 	if denied && (strings.HasPrefix(message, "open `") || strings.HasPrefix(message, "cannot open `")) { // crun
-		return 126
+		return sandbox.ExitCannot
 	}
 	return 0
 }

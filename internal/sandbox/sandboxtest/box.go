@@ -24,12 +24,6 @@ var (
 // patience is how long a program may run after it was asked to end.
 const patience = 30 * time.Second
 
-// The exit codes of programs that were killed.
-const (
-	exitTimedOut = 124
-	exitKilled   = 128 + 9
-)
-
 type box struct {
 	engine *Engine
 	spec   sandbox.Spec
@@ -133,7 +127,7 @@ func (b *box) execute(ctx context.Context, p *Process) (int, error) {
 	}
 	if program == nil {
 		_, _ = fmt.Fprintf(p.Stderr, "sandbox: command %q: not found\n", p.Args[0])
-		return 127, nil
+		return sandbox.ExitNotFound, nil
 	}
 	done := make(chan int, 1)
 	go func() { done <- program(ctx, p) }()
@@ -166,11 +160,11 @@ func (b *box) outcome(ctx context.Context, p *Process, code int, took time.Durat
 	case cause == nil:
 		out.End, out.Seen = p.ending()
 	case errors.Is(cause, errTimeout):
-		out.End, out.ExitCode = sandbox.TimedOut, exitTimedOut
+		out.End, out.ExitCode = sandbox.TimedOut, sandbox.ExitTimedOut
 	case errors.Is(cause, errOverflow):
-		out.End, out.ExitCode = sandbox.OutputLimit, exitKilled
+		out.End, out.ExitCode = sandbox.OutputLimit, sandbox.ExitKilled
 	case errors.Is(cause, errFull):
-		out.End, out.ExitCode = sandbox.DiskLimit, exitKilled
+		out.End, out.ExitCode = sandbox.DiskLimit, sandbox.ExitKilled
 	default:
 		return sandbox.Outcome{}, cause
 	}

@@ -241,7 +241,7 @@ func (c *command) run(ctx context.Context, program Program, p *Process) {
 	began := time.Now()
 	c.result.ExitCode = program(ctx, p)
 	if ctx.Err() != nil {
-		c.result.Signal, c.result.ExitCode = int(syscall.SIGKILL), exitKilled
+		c.result.Signal, c.result.ExitCode = int(syscall.SIGKILL), sandbox.ExitKilled
 	}
 	c.result.Duration = time.Since(began)
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"securebench/internal/sandbox"
 )
 
 // Local is a [Program] that runs this machine's program of the same name in the box's
@@ -13,7 +15,7 @@ import (
 func Local(ctx context.Context, p *Process) int {
 	dir, err := p.Path(p.Workdir, true)
 	if err != nil {
-		return 126
+		return sandbox.ExitCannot
 	}
 	cmd := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...) //nolint:gosec // it is what a test says
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, p.Stdin, p.Stdout, p.Stderr, time.Second
@@ -23,7 +25,7 @@ func Local(ctx context.Context, p *Process) int {
 		return exit.ExitCode() & 0xff
 	}
 	if err != nil {
-		return 126
+		return sandbox.ExitCannot
 	}
 	return 0
 }
