@@ -114,7 +114,7 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	for target := range host.Tmpfs {
 		b.hidden = append(b.hidden, target)
 	}
-	err = e.conn.CreateContainer(ctx, client.ContainerCreateOptions{Name: b.name, Config: e.boxConfig(spec, b), HostConfig: host})
+	err = e.conn.createContainer(ctx, client.ContainerCreateOptions{Name: b.name, Config: e.boxConfig(spec, b), HostConfig: host})
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func (b *box) Close(ctx context.Context) error {
 	if b.removed {
 		return nil
 	}
-	if err := b.engine.conn.RemoveContainer(ctx, b.name); err != nil {
+	if err := b.engine.conn.removeContainer(ctx, b.name); err != nil {
 		return fmt.Errorf("closing a sandbox: %w", err)
 	}
 	b.removed = true

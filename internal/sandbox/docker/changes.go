@@ -17,12 +17,12 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// EachChange calls f for each difference between a container's root and its
+// eachChange calls f for each difference between a container's root and its
 // image, while the answer arrives. The client's own call would read all of an
 // answer whose size the container's processes decide. An error of f ends it and
 // is returned. A path that is too long for the engine to compare is a
 // [sandbox.ErrTooLarge].
-func (c *conn) EachChange(ctx context.Context, name string, f func(container.FilesystemChange) error) (err error) {
+func (c *conn) eachChange(ctx context.Context, name string, f func(container.FilesystemChange) error) (err error) {
 	dial := c.API.Dialer()
 	t := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: callTimeout,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}

@@ -49,7 +49,7 @@ func TestEachChange(t *testing.T) {
 		"deep": sandbox.ErrTooLarge.Error(), "gone": "no such container", "endless": "enough"} {
 		var got strings.Builder
 		n := 0
-		err := c.EachChange(t.Context(), name, func(change container.FilesystemChange) error {
+		err := c.eachChange(t.Context(), name, func(change container.FilesystemChange) error {
 			if n++; n > 1000 {
 				return enough
 			}

@@ -20,7 +20,7 @@ func (e *Engine) Left(ctx context.Context) ([]sandbox.Leftover, error) {
 // RemoveLeft implements [sandbox.Cleaner].
 func (e *Engine) RemoveLeft(ctx context.Context, l sandbox.Leftover) error {
 	if l.Kind == kindTorn {
-		return e.overlays.RemoveTorn(ctx, l.Name)
+		return e.overlays.removeTorn(ctx, l.Name)
 	}
 	return e.conn.RemoveLeft(ctx, l)
 }

@@ -72,8 +72,8 @@ func newConn(cfg Config) (*conn, error) {
 	return c, nil
 }
 
-// OnThisMachine reports whether the engine is reached through a socket of this machine.
-func (c *conn) OnThisMachine() bool { return strings.HasPrefix(c.API.DaemonHost(), "unix://") }
+// onThisMachine reports whether the engine is reached through a socket of this machine.
+func (c *conn) onThisMachine() bool { return strings.HasPrefix(c.API.DaemonHost(), "unix://") }
 
 // Close releases the connections.
 func (c *conn) Close() error {

@@ -165,14 +165,14 @@ func (e *Engine) connect(ctx context.Context, file string) error {
 // describe takes over what the engine says about itself.
 func (e *Engine) describe(in system.Info) (err error) {
 	e.cpus, e.memory = float64(in.NCPU), in.MemTotal
-	if e.conn.OnThisMachine() {
+	if e.conn.onThisMachine() {
 		e.storage = in.DockerRootDir
 	}
 	e.info = sandbox.Info{Name: "docker", DiskSampled: true, Version: in.ServerVersion, APIVersion: e.conn.API.ClientVersion(),
 		Runtime: in.DefaultRuntime, CgroupVersion: in.CgroupVersion, OS: in.OSType,
 		Arch: platform.New(in.OSType, in.Architecture, "").Arch, Kernel: in.KernelVersion, SecurityOptions: in.SecurityOptions}
 	e.info.SocketsUnbounded = in.CgroupVersion == "1" // see [Requirements]
-	if e.conn.OnThisMachine() {
+	if e.conn.onThisMachine() {
 		e.info.Emulated = platform.ThisMachine().Emulated
 	}
 	if e.runtime != "" {

@@ -217,7 +217,7 @@ type helperVolume struct {
 // volume makes a volume for the helper. After an error it may also be there.
 func (h *helperBinary) volume(ctx context.Context) (helperVolume, error) {
 	v := helperVolume{name: newName()}
-	err := h.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: v.name, Driver: "local", Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})})
+	err := h.conn.createVolume(ctx, client.VolumeCreateOptions{Name: v.name, Driver: "local", Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})})
 	if err != nil {
 		return v, err
 	}
@@ -232,7 +232,7 @@ func (h *helperBinary) volume(ctx context.Context) (helperVolume, error) {
 // fill fills the helper's volume from its image.
 func (h *helperBinary) fill(ctx context.Context, volume, image string) error {
 	name := newName()
-	err := h.conn.CreateContainer(ctx, client.ContainerCreateOptions{
+	err := h.conn.createContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: image, Entrypoint: []string{sandbox.HelperPath}, WorkingDir: "/",
 			NetworkDisabled: true, Labels: h.conn.Labels(sandbox.Labels{Role: "helper"})},
@@ -242,7 +242,7 @@ func (h *helperBinary) fill(ctx context.Context, volume, image string) error {
 	if err != nil {
 		return err
 	}
-	return h.conn.RemoveContainer(ctx, name)
+	return h.conn.removeContainer(ctx, name)
 }
 
 // Volumes are the names of the volumes that last until Close.
@@ -272,5 +272,5 @@ func (h *helperBinary) remove(ctx context.Context, v helperVolume) error {
 	if v.name == "" {
 		return nil
 	}
-	return h.conn.RemoveVolume(ctx, v.name)
+	return h.conn.removeVolume(ctx, v.name)
 }

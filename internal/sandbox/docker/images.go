@@ -129,8 +129,8 @@ func (s *imageStore) User(ctx context.Context, image sandbox.Image, name string)
 	return u, nil
 }
 
-// HasFolder reports whether an image has a folder. It asks the engine once.
-func (s *imageStore) HasFolder(ctx context.Context, id, path string) (bool, error) {
+// hasFolder reports whether an image has a folder. It asks the engine once.
+func (s *imageStore) hasFolder(ctx context.Context, id, path string) (bool, error) {
 	key := folder{id, path}
 	s.mu.Lock()
 	has, ok := s.folders[key]
@@ -194,7 +194,7 @@ func (s *imageStore) loops(ctx context.Context, container, path string) bool {
 // read calls f with a container of the image, which is never started.
 func (s *imageStore) read(ctx context.Context, id string, f func(container string) error) error {
 	name := newName()
-	err := s.conn.CreateContainer(ctx, client.ContainerCreateOptions{
+	err := s.conn.createContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: id, Entrypoint: []string{"/"}, WorkingDir: "/", NetworkDisabled: true,
 			Labels: s.conn.Labels(sandbox.Labels{Role: "lookup"})},
@@ -203,7 +203,7 @@ func (s *imageStore) read(ctx context.Context, id string, f func(container strin
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(name), s.conn.RemoveContainer(ctx, name))
+	return errors.Join(f(name), s.conn.removeContainer(ctx, name))
 }
 
 // maxAccounts bounds an account file in bytes: the image may be hostile.

@@ -90,14 +90,14 @@ func imported(r io.Reader) (id string, err error) {
 func (s *imageStore) RemoveImage(ctx context.Context, image sandbox.Image) error {
 	cctx, cancel := cleanup(ctx)
 	defer cancel()
-	res, err := s.conn.InspectImage(cctx, image.ID)
+	res, err := s.conn.inspectImage(cctx, image.ID)
 	if cerrdefs.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("inspecting image %q: %w", image.ID, err)
 	}
-	if res.Config == nil || !s.conn.Owns(res.Config.Labels) {
+	if res.Config == nil || !s.conn.owns(res.Config.Labels) {
 		return fmt.Errorf("removing image %q: this process has not imported it", image.ID)
 	}
 	s.forget(res.ID)

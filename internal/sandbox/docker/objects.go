@@ -43,8 +43,8 @@ func labelValue(s string) string {
 	return q[1 : len(q)-1]
 }
 
-// CreateContainer creates a container, or leaves none behind.
-func (c *conn) CreateContainer(ctx context.Context, opts client.ContainerCreateOptions) error {
+// createContainer creates a container, or leaves none behind.
+func (c *conn) createContainer(ctx context.Context, opts client.ContainerCreateOptions) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -57,11 +57,11 @@ func (c *conn) CreateContainer(ctx context.Context, opts client.ContainerCreateO
 	if err == nil {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("creating a container: %w", err), c.RemoveContainer(ctx, opts.Name))
+	return errors.Join(fmt.Errorf("creating a container: %w", err), c.removeContainer(ctx, opts.Name))
 }
 
-// CreateVolume creates a volume. After an error the caller removes it by name.
-func (c *conn) CreateVolume(ctx context.Context, opts client.VolumeCreateOptions) error {
+// createVolume creates a volume. After an error the caller removes it by name.
+func (c *conn) createVolume(ctx context.Context, opts client.VolumeCreateOptions) error {
 	cctx, cancel := creating(ctx)
 	defer cancel()
 	if _, err := c.API.VolumeCreate(cctx, opts); err != nil {
@@ -70,18 +70,18 @@ func (c *conn) CreateVolume(ctx context.Context, opts client.VolumeCreateOptions
 	return nil
 }
 
-// RemoveContainer kills and removes a container by name or ID. A container
+// removeContainer kills and removes a container by name or ID. A container
 // that does not exist is not an error.
-func (c *conn) RemoveContainer(ctx context.Context, name string) error {
+func (c *conn) removeContainer(ctx context.Context, name string) error {
 	return c.remove(ctx, "container", name, func(ctx context.Context) error {
 		_, err := c.API.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		return err
 	})
 }
 
-// RemoveVolume removes a volume by name. A volume that does not exist is not
+// removeVolume removes a volume by name. A volume that does not exist is not
 // an error.
-func (c *conn) RemoveVolume(ctx context.Context, name string) error {
+func (c *conn) removeVolume(ctx context.Context, name string) error {
 	return c.remove(ctx, "volume", name, func(ctx context.Context) error {
 		_, err := c.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 		return err
@@ -123,7 +123,7 @@ func (c *conn) RemoveImage(ctx context.Context, id string) error {
 		if !cerrdefs.IsInternal(err) {
 			return err
 		}
-		if _, gone := c.InspectImage(ctx, id); cerrdefs.IsNotFound(gone) {
+		if _, gone := c.inspectImage(ctx, id); cerrdefs.IsNotFound(gone) {
 			return nil
 		}
 		return err
@@ -136,9 +136,9 @@ const (
 	inspectPause = 20 * time.Millisecond
 )
 
-// InspectImage inspects an image that another may be removing: until that is done,
+// inspectImage inspects an image that another may be removing: until that is done,
 // the engine fails with an internal error, such as a layer that it misses.
-func (c *conn) InspectImage(ctx context.Context, id string) (res client.ImageInspectResult, err error) {
+func (c *conn) inspectImage(ctx context.Context, id string) (res client.ImageInspectResult, err error) {
 	for range inspections {
 		if res, err = c.API.ImageInspect(ctx, id); !cerrdefs.IsInternal(err) {
 			break
@@ -153,14 +153,14 @@ func (c *conn) InspectImage(ctx context.Context, id string) (res client.ImageIns
 // Owner is what the label of this process's objects says.
 func (c *conn) Owner() string { return c.owner.String() }
 
-// DeadOwner reports whether a label names a process that is known to have ended.
-func (c *conn) DeadOwner(label string) bool {
+// deadOwner reports whether a label names a process that is known to have ended.
+func (c *conn) deadOwner(label string) bool {
 	o, ok := owner.Parse(label)
 	return ok && o.Dead(c.owner)
 }
 
-// Owns reports whether the labels of an object name this process as its owner.
-func (c *conn) Owns(labels map[string]string) bool { return labels[labelOwner] == c.owner.String() }
+// owns reports whether the labels of an object name this process as its owner.
+func (c *conn) owns(labels map[string]string) bool { return labels[labelOwner] == c.owner.String() }
 
 // Reap removes the containers, volumes and images that dead processes left on
 // the engine, and returns how many.
@@ -185,7 +185,7 @@ func (c *conn) Reap(ctx context.Context) (removed int, err error) {
 func (c *conn) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
 	objects, err := c.labelled(ctx)
 	for _, o := range objects {
-		if c.DeadOwner(o.owner) {
+		if c.deadOwner(o.owner) {
 			left = append(left, sandbox.Leftover{Kind: o.kind, Name: o.name, Size: o.size})
 		}
 	}
@@ -195,7 +195,7 @@ func (c *conn) Left(ctx context.Context) (left []sandbox.Leftover, err error) {
 // RemoveLeft removes what Left lists.
 func (c *conn) RemoveLeft(ctx context.Context, l sandbox.Leftover) error {
 	remove, ok := map[string]func(context.Context, string) error{
-		"container": c.RemoveContainer, "volume": c.RemoveVolume, "image": c.RemoveImage}[l.Kind]
+		"container": c.removeContainer, "volume": c.removeVolume, "image": c.RemoveImage}[l.Kind]
 	if !ok {
 		return fmt.Errorf("the engine has no %s to remove", l.Kind)
 	}

@@ -83,7 +83,7 @@ func (s *overlayStore) find(ctx context.Context, key string) (*overlay, error) {
 		return nil, err
 	}
 	if content == nil || content.Labels[labelContent] != key { // it was removed
-		return nil, s.conn.RemoveVolume(ctx, mark.Name)
+		return nil, s.conn.removeVolume(ctx, mark.Name)
 	}
 	return &overlay{store: s, key: key, volume: name, folder: content.Mountpoint}, nil
 }
@@ -109,18 +109,18 @@ func (s *overlayStore) make(ctx context.Context, spec sandbox.OverlaySpec, fill 
 	o := &overlay{store: s, key: spec.Key, volume: newName()}
 	err := s.fill(ctx, o, fill)
 	if err == nil {
-		err = s.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: markPrefix + spec.Key, Driver: "local",
+		err = s.conn.createVolume(ctx, client.VolumeCreateOptions{Name: markPrefix + spec.Key, Driver: "local",
 			Labels: map[string]string{labelMark: spec.Key, labelTitle: spec.Title, labelContent: o.volume}})
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.conn.RemoveVolume(ctx, o.volume))
+		return nil, errors.Join(err, s.conn.removeVolume(ctx, o.volume))
 	}
 	there, err := s.find(ctx, spec.Key)
 	if err == nil && there == nil {
 		err = errors.New("it was removed as soon as it was there")
 	}
 	if err != nil || there.volume != o.volume {
-		err = errors.Join(err, s.conn.RemoveVolume(ctx, o.volume))
+		err = errors.Join(err, s.conn.removeVolume(ctx, o.volume))
 	}
 	return there, err
 }
@@ -145,7 +145,7 @@ func (s *overlayStore) torn(ctx context.Context, key string) (names []string, er
 		return nil, err
 	}
 	for _, v := range contents {
-		if !s.conn.DeadOwner(v.Labels[labelFiller]) {
+		if !s.conn.deadOwner(v.Labels[labelFiller]) {
 			continue
 		}
 		mark, err := s.inspect(ctx, markPrefix+v.Labels[labelContent])
@@ -172,8 +172,8 @@ func (s *overlayStore) Left(ctx context.Context) (left []sandbox.Leftover, err e
 	return left, err
 }
 
-// RemoveTorn removes what Left lists.
-func (s *overlayStore) RemoveTorn(ctx context.Context, name string) error {
+// removeTorn removes what Left lists.
+func (s *overlayStore) removeTorn(ctx context.Context, name string) error {
 	names, err := s.torn(ctx, "")
 	if err != nil || !slices.Contains(names, name) {
 		return err
@@ -188,11 +188,11 @@ func (s *overlayStore) removeUnused(ctx context.Context, name string) error {
 		return fmt.Errorf("listing the containers that use volume %s: %w", name, err)
 	}
 	for _, c := range res.Items {
-		if err := s.conn.RemoveContainer(ctx, c.ID); err != nil {
+		if err := s.conn.removeContainer(ctx, c.ID); err != nil {
 			return err
 		}
 	}
-	return s.conn.RemoveVolume(ctx, name)
+	return s.conn.removeVolume(ctx, name)
 }
 
 // contents lists the volumes that were made for a key, or for any.
@@ -210,13 +210,13 @@ func (s *overlayStore) fill(ctx context.Context, o *overlay, fill func(io.Writer
 	if err != nil {
 		return err
 	}
-	err = s.conn.CreateVolume(ctx, client.VolumeCreateOptions{Name: o.volume, Driver: "local",
+	err = s.conn.createVolume(ctx, client.VolumeCreateOptions{Name: o.volume, Driver: "local",
 		Labels: map[string]string{labelContent: o.key, labelFiller: s.conn.Owner()}})
 	if err != nil {
 		return err
 	}
 	name := newName()
-	err = s.conn.CreateContainer(ctx, client.ContainerCreateOptions{
+	err = s.conn.createContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: image, Entrypoint: []string{sandbox.HelperPath}, WorkingDir: "/", NetworkDisabled: true,
 			Labels: s.conn.Labels(sandbox.Labels{Role: "overlay"})},
@@ -226,7 +226,7 @@ func (s *overlayStore) fill(ctx context.Context, o *overlay, fill func(io.Writer
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.copy(ctx, name, fill), s.conn.RemoveContainer(ctx, name))
+	return errors.Join(s.copy(ctx, name, fill), s.conn.removeContainer(ctx, name))
 }
 
 // copy lays what fill writes into a container's tree.
@@ -266,10 +266,10 @@ func (s *overlayStore) RemoveOverlay(ctx context.Context, key string) error {
 	o, err := s.find(ctx, key)
 	if err == nil && o != nil { // the content first: it may be used
 		if err = s.used(ctx, o.volume); err == nil {
-			err = s.conn.RemoveVolume(ctx, o.volume)
+			err = s.conn.removeVolume(ctx, o.volume)
 		}
 		if err == nil {
-			err = s.conn.RemoveVolume(ctx, markPrefix+key)
+			err = s.conn.removeVolume(ctx, markPrefix+key)
 		}
 	}
 	if err == nil {
@@ -329,5 +329,5 @@ func (s *overlayStore) Discard(ctx context.Context, o sandbox.Overlay) error {
 	if err != nil || v == nil || v.Labels[labelContent] != "" {
 		return err
 	}
-	return s.conn.RemoveVolume(ctx, mine.volume)
+	return s.conn.removeVolume(ctx, mine.volume)
 }

@@ -38,7 +38,7 @@ func Requirements(ctx context.Context, cfg Config) []sandbox.Requirement {
 	answers.Holds, answers.Fix = true, ""
 	answers.Found = fmt.Sprintf("Docker %s, API %s, at %s", in.ServerVersion, conn.API.ClientVersion(), conn.API.DaemonHost())
 	machine := platform.Machine{Own: platform.New(in.OSType, in.Architecture, "")}
-	if conn.OnThisMachine() {
+	if conn.onThisMachine() {
 		machine.Emulated = platform.ThisMachine().Emulated
 	}
 	return append([]sandbox.Requirement{answers, platform.Requirement(machine)}, offers(in, cfg.Runtime)...)

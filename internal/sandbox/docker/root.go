@@ -49,7 +49,7 @@ func (b *box) changes(ctx context.Context, limit int) ([]sandbox.Change, error) 
 		container.ChangeModify: sandbox.Modified, container.ChangeDelete: sandbox.Deleted}
 	var out []sandbox.Change
 	parents := b.mountParents()
-	err := b.engine.conn.EachChange(ctx, b.name, func(c container.FilesystemChange) error {
+	err := b.engine.conn.eachChange(ctx, b.name, func(c container.FilesystemChange) error {
 		if b.mountPoint(c.Path) {
 			return nil
 		}

@@ -94,7 +94,7 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 			return out, nil
 		}
 		// It may run all the same.
-		return sandbox.Outcome{}, errors.Join(err, b.engine.conn.RemoveContainer(ctx, b.name))
+		return sandbox.Outcome{}, errors.Join(err, b.engine.conn.removeContainer(ctx, b.name))
 	}
 	r.began = time.Now()
 	if b.writable {
@@ -258,7 +258,7 @@ func (r *run) kill(ctx context.Context) error {
 
 // remove ends a container whose state is unknown.
 func (r *run) remove(ctx context.Context) error {
-	return r.box.engine.conn.RemoveContainer(ctx, r.box.name)
+	return r.box.engine.conn.removeContainer(ctx, r.box.name)
 }
 
 // ended turns the end of the container into an outcome.

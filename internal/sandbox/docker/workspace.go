@@ -83,7 +83,7 @@ func (w *workspace) make(ctx context.Context, spec sandbox.WorkspaceSpec, image 
 }
 
 func (w *workspace) makeVolume(ctx context.Context, spec sandbox.WorkspaceSpec) error {
-	return w.engine.conn.CreateVolume(ctx, client.VolumeCreateOptions{
+	return w.engine.conn.createVolume(ctx, client.VolumeCreateOptions{
 		Name:   w.name,
 		Driver: "local",
 		DriverOpts: map[string]string{"type": "tmpfs", "device": "tmpfs",
@@ -105,7 +105,7 @@ func (w *workspace) startHolder(ctx context.Context, spec sandbox.WorkspaceSpec,
 			host.CapAdd = append(host.CapAdd, "SETUID", "SETGID")
 		}
 	}
-	err := w.engine.conn.CreateContainer(ctx, client.ContainerCreateOptions{
+	err := w.engine.conn.createContainer(ctx, client.ContainerCreateOptions{
 		Name: w.holder,
 		Config: &container.Config{Hostname: "sandbox", User: userString(user), Image: image,
 			Entrypoint:  argv,
@@ -129,7 +129,7 @@ func (w *workspace) startHolder(ctx context.Context, spec sandbox.WorkspaceSpec,
 // creates a container of the image with the volume mounted at the folder; the
 // container never starts.
 func (w *workspace) fill(ctx context.Context, labels sandbox.Labels, from sandbox.ImageFolder) error {
-	has, err := w.engine.HasFolder(ctx, from.Image.ID, from.Path)
+	has, err := w.engine.hasFolder(ctx, from.Image.ID, from.Path)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (w *workspace) fill(ctx context.Context, labels sandbox.Labels, from sandbo
 		return fmt.Errorf("%s in image %s: %w", from.Path, from.Image.ID, sandbox.ErrNoFolder)
 	}
 	name := newName()
-	err = w.engine.conn.CreateContainer(ctx, client.ContainerCreateOptions{
+	err = w.engine.conn.createContainer(ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{Image: from.Image.ID, Entrypoint: []string{"/"}, WorkingDir: "/", NetworkDisabled: true,
 			Labels: w.engine.conn.Labels(labels)},
@@ -146,7 +146,7 @@ func (w *workspace) fill(ctx context.Context, labels sandbox.Labels, from sandbo
 	})
 	switch {
 	case err == nil:
-		return w.engine.conn.RemoveContainer(ctx, name)
+		return w.engine.conn.removeContainer(ctx, name)
 	case strings.Contains(err.Error(), "no space left on device"): // the engine has no error code for it
 		return fmt.Errorf("copying %s of image %s: %w (%w)", from.Path, from.Image.ID, sandbox.ErrTooSmall, err)
 	}
@@ -263,12 +263,12 @@ func (w *workspace) Close(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
-	errs = append(errs, w.engine.conn.RemoveContainer(ctx, w.holder))
+	errs = append(errs, w.engine.conn.removeContainer(ctx, w.holder))
 	if w.client != nil {
 		// The other end is gone after the removal, so an error says nothing.
 		_ = w.client.Close()
 	}
-	errs = append(errs, w.engine.conn.RemoveVolume(ctx, w.name))
+	errs = append(errs, w.engine.conn.removeVolume(ctx, w.name))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing a workspace: %w", err)
 	}

@@ -127,7 +127,6 @@ type Engine struct {
 	open     int           // boxes and workspaces that are open
 	specs    []sandbox.Spec
 	imported map[string]string // folders on this machine by image ID
-	freezes  int
 
 	filling  sync.Mutex // held while an overlay is filled; comes before mu
 	overlays map[string]*overlay

@@ -40,9 +40,6 @@ func (b *box) Freeze(ctx context.Context) error {
 	defer b.gate.mu.Unlock()
 	if b.gate.shut == nil && !b.ended.Load() {
 		b.gate.shut = make(chan struct{})
-		b.engine.mu.Lock()
-		b.engine.freezes++
-		b.engine.mu.Unlock()
 	}
 	return nil
 }
@@ -56,11 +53,4 @@ func (b *box) Thaw(context.Context) error {
 		b.gate.shut = nil
 	}
 	return nil
-}
-
-// Freezes is how many times boxes were frozen.
-func (e *Engine) Freezes() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.freezes
 }
