@@ -51,6 +51,7 @@ type merger struct {
 	manifest record.Manifest
 	division record.Division
 	sources  []*source // the run itself first
+	opened   int       // folders of them
 	done     []record.Shard
 	chosen   []entry
 	aside    string // a folder of history/
@@ -63,7 +64,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if err := m.open(); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, m.dir.Close()) }()
+	defer func() { m.close(); err = errors.Join(err, m.dir.Close()) }()
 	if err := m.join(ctx); err != nil {
 		return nil, classify(err)
 	}
@@ -103,7 +104,7 @@ func (m *merger) open() (err error) {
 // join goes through the steps of a merge.
 func (m *merger) join(ctx context.Context) error {
 	for _, dir := range m.Shards {
-		if err := m.dir.Import(dir); err != nil {
+		if err := m.dir.Import(dir, m.manifest.Shards.Parts); err != nil {
 			return fmt.Errorf("%s: %w", redact.Quote(dir), err)
 		}
 	}
@@ -122,16 +123,15 @@ func (m *merger) join(ctx context.Context) error {
 	if err := m.write(ctx); err != nil {
 		return err
 	}
-	for _, s := range m.done {
-		if err := m.dir.Archive(s, m.aside); err != nil {
-			return err
-		}
+	m.close()
+	if err := atOnce(len(m.done), func(i int) error { return m.dir.Archive(m.done[i], m.aside) }); err != nil {
+		return err
 	}
-	if err := errors.Join(m.dir.EndShards(), m.dir.Tidy()); err != nil {
+	if err := m.dir.EndShards(); err != nil {
 		return err
 	}
 	if !m.Complete() || m.Broken != nil {
-		return nil
+		return m.dir.Tidy()
 	}
 	return m.sign()
 }

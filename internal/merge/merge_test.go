@@ -165,3 +165,40 @@ func running(t *testing.T, k *kit, r *runner) {
 	k.check(err)
 	t.Cleanup(func() { k.check(d.Close()) })
 }
+
+// TestFromElsewhere merges folders of shards that were copied, once each.
+func TestFromElsewhere(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, 12, 2, 3)
+	copied := filepath.Join(t.TempDir(), "copy")
+	k.check(os.CopyFS(copied, os.DirFS(k.dir)))
+	other := &kit{t: t, dir: copied, manifest: k.manifest, keys: k.keys}
+	k.start(0).all("first").end()
+	k.start(2).all("third").end()
+	r := other.start(1).all("second")
+	if _, err := k.merge(r.path(".")); fault.KindOf(err) != fault.Refused || !strings.Contains(err.Error(), "it is still running: wait") {
+		t.Errorf("a shard that runs: %v", err)
+	}
+	r.end()
+	twin := other.start(1)
+	twin.shard.Restart = 1
+	twin.all("twin").end()
+	if _, err := k.merge(r.path("."), filepath.Join(copied, "shards/1.2")); fault.KindOf(err) != fault.Refused || !strings.Contains(err.Error(), "shards/1.1: there is another folder of that name, with other records") {
+		t.Errorf("two shards of one name: %v", err)
+	}
+	for range 2 {
+		if res := k.merged(r.path(".")); !res.Complete() {
+			t.Fatalf("%+v", res)
+		}
+		k.said(true)
+	}
+	if _, err := k.merge(filepath.Join(k.dir, "shards/0.1")); err == nil {
+		t.Error("a shard that is not there was merged")
+	}
+	if _, err := os.Stat(r.path(record.LinesName)); err != nil {
+		t.Error(err)
+	}
+	if _, err := k.merge(t.TempDir()); fault.KindOf(err) != fault.Refused || !strings.Contains(err.Error(), "it is not the folder of a shard") {
+		t.Errorf("a folder of nothing: %v", err)
+	}
+}

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/record"
@@ -19,6 +23,8 @@ type source struct {
 	shard              record.Shard
 	former             *record.Former
 	review             *record.Review
+	found              []entry  // of good records
+	lines              *os.File // while its folder is open
 	part               record.Part
 }
 
@@ -33,11 +39,7 @@ type entry struct {
 
 // readAll reads the run and all shards that are not merged yet.
 func (m *merger) readAll(ctx context.Context) error {
-	m.former.Final = true
 	m.sources = []*source{{ShardFolder: record.ShardFolder{Dir: m.dir}, former: m.former}}
-	if err := m.review(0); err != nil {
-		return err
-	}
 	shards, err := m.dir.Shards()
 	if err != nil {
 		return err
@@ -52,15 +54,21 @@ func (m *merger) readAll(ctx context.Context) error {
 	if err := m.agree(); err != nil {
 		return err
 	}
-	for i, s := range m.sources[1:] {
+	err = atOnce(len(m.sources), func(i int) error {
 		if ctx.Err() != nil {
 			return fault.Errorf(fault.Interrupted, "interrupted before anything was merged")
 		}
-		if err := m.review(i + 1); err != nil {
-			return fmt.Errorf("%s: %w", s.shard.Path(), err)
+		err := m.review(i)
+		if err != nil && i > 0 {
+			err = fmt.Errorf("%s: %w", m.sources[i].shard.Path(), err)
 		}
+		return err
+	})
+	for _, s := range m.sources {
+		m.chosen = append(m.chosen, s.found...)
+		s.found = nil
 	}
-	return nil
+	return err
 }
 
 // merged reports whether the records already have those of a shard, and a merge was
@@ -84,7 +92,7 @@ func (m *merger) look(s record.Shard, latest bool) error {
 		return err
 	}
 	if held, err := folder.Held(); err != nil || held && latest {
-		return errors.Join(err, fault.Errorf(fault.Refused, "it is still running: wait for its end, or end it"))
+		return errors.Join(err, record.ErrRunning)
 	}
 	f, err := folder.Former()
 	if f == nil || err != nil { // without a manifest, its runner was killed before it began
@@ -105,25 +113,25 @@ func (m *merger) look(s record.Shard, latest bool) error {
 
 // review checks the records of a source, and notes those that are good.
 func (m *merger) review(i int) (err error) {
-	s := m.sources[i]
-	if err := m.enter(s); err != nil {
-		return err
-	}
-	defer m.leave(s)
+	s, folder := m.sources[i], record.ShardFolder{Dir: m.dir}
 	if i > 0 {
-		if err := s.Fence(); err != nil {
+		if folder, err = m.dir.OpenShard(s.shard); err != nil {
 			return err
 		}
-		if s.former, err = s.Former(); err != nil { // in the folder that is open now
+		defer folder.Close()
+		if err := folder.Fence(); err != nil {
 			return err
 		}
-		s.former.Final, s.part.Lines = true, s.former.Records
+		if s.former, err = folder.Former(); err != nil { // in the folder that is open now
+			return err
+		}
+		s.part.Lines = s.former.Records
 	}
-	var found []entry
+	s.former.Final = true
 	s.review, err = s.former.Review(s.former.Stored, func(e record.Entry) string {
 		reason := m.misplaced(s, e)
-		if n := len(found); reason == "" && e.Number > 0 && (n == 0 || found[n-1].number != int32(e.Number)) {
-			found = append(found, entry{e.Offset, int32(e.Index), int32(e.Attempt), int32(e.Size), int32(e.Number), int32(i), e.Outcome == unfinished})
+		if n := len(s.found); reason == "" && e.Number > 0 && (n == 0 || s.found[n-1].number != int32(e.Number)) {
+			s.found = append(s.found, entry{e.Offset, int32(e.Index), int32(e.Attempt), int32(e.Size), int32(e.Number), int32(i), e.Outcome == unfinished})
 		}
 		return reason
 	})
@@ -131,34 +139,70 @@ func (m *merger) review(i int) (err error) {
 		return fmt.Errorf("%w: %w", record.ErrIntegrity, err)
 	}
 	s.part.Dropped = s.review.Rerun
-	for _, e := range found {
-		if s.review.Keeps(int(e.number)) {
-			m.chosen = append(m.chosen, e)
+	s.found = slices.DeleteFunc(s.found, func(e entry) bool { return !s.review.Keeps(int(e.number)) })
+	return nil
+}
+
+// atOnce calls a function for each of so many things, some at the same time, and returns
+// the first error in order.
+func atOnce(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				errs[i] = do(i)
+			}
+		})
+	}
+	workers.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// enter opens the folder of a shard, and leave closes it: there may be thousands.
+// maxOpen is how many folders of shards are open at the same time: there may be thousands.
+const maxOpen = 128
+
+// enter opens the folder of a shard, unless it is open.
 func (m *merger) enter(s *source) (err error) {
-	if s.Dir == nil {
-		s.ShardFolder, err = m.dir.OpenShard(s.shard)
+	if s.Dir != nil {
+		return nil
 	}
-	return err
+	if m.opened == maxOpen {
+		m.close()
+	}
+	if s.ShardFolder, err = m.dir.OpenShard(s.shard); err != nil {
+		return err
+	}
+	m.opened++
+	return nil
 }
 
-func (m *merger) leave(s *source) {
-	if s.Dir != nil && s.Dir != m.dir {
-		_ = s.Close() // it was only read
-		s.ShardFolder = record.ShardFolder{}
+// close closes the folders that are open.
+func (m *merger) close() {
+	for _, s := range m.sources {
+		if s.lines != nil {
+			_ = s.lines.Close() // it was only read
+			s.lines = nil
+		}
+		if s.Dir != nil && s.Dir != m.dir {
+			_ = s.Close()
+			s.ShardFolder = record.ShardFolder{}
+		}
 	}
+	m.opened = 0
 }
 
 // misplaced returns why a record cannot be one of the run, or "".
 func (m *merger) misplaced(s *source, e record.Entry) string {
 	is := m.manifest
 	at, divided := m.division.Of(e.Index, e.Attempt)
-	own := s.Dir == m.dir
+	own := s == m.sources[0]
 	switch {
 	case !is.Rows().Has(e.Index) || e.Attempt < 1 || e.Attempt > is.Planned.Attempts,
 		e.RunID != is.RunID || e.Agent != is.Agent || e.BenchmarkID != is.Pack.ID,

@@ -137,14 +137,15 @@ func (m *merger) line(c entry) (*record.Line, error) {
 	if err := m.enter(s); err != nil {
 		return nil, err
 	}
-	defer m.leave(s)
-	in, err := s.Open(record.LinesName)
-	if err != nil {
-		return nil, err
+	if s.lines == nil {
+		in, err := s.Open(record.LinesName)
+		if err != nil {
+			return nil, err
+		}
+		s.lines = in
 	}
-	defer in.Close()
 	raw := make([]byte, c.size)
-	if _, err := in.ReadAt(raw, c.offset); err != nil {
+	if _, err := s.lines.ReadAt(raw, c.offset); err != nil {
 		return nil, fmt.Errorf("reading a record again: %w", err)
 	}
 	e, err := record.Decode(raw)
@@ -159,7 +160,6 @@ func (m *merger) adopt(s *source, l *record.Line, g *record.Merge) error {
 	if err := m.enter(s); err != nil {
 		return err
 	}
-	defer m.leave(s)
 	for _, name := range l.Files() {
 		g.Named[name] = true
 		if s.Dir == m.dir {
@@ -210,12 +210,12 @@ func (m *merger) inherit() error {
 }
 
 func (m *merger) inheritFrom(runners []*source) error {
+	m.close() // so that all of them can be open
 	var folders []record.ShardFolder
-	for _, s := range runners {
+	for _, s := range runners[:min(len(runners), maxOpen)] {
 		if err := m.enter(s); err != nil {
 			return err
 		}
-		defer m.leave(s)
 		folders = append(folders, s.ShardFolder)
 	}
 	_, err := m.dir.Inherit(record.AnswersName, nil, folders...)
@@ -248,6 +248,10 @@ func classify(err error) error {
 	switch {
 	case fault.KindOf(err) != fault.Internal:
 		return err
+	case errors.Is(err, record.ErrNoShard):
+		return fault.As(fault.Refused, err)
+	case errors.Is(err, record.ErrRunning):
+		return fault.Errorf(fault.Refused, "%w: wait for its end, or end it", err)
 	case errors.Is(err, record.ErrOtherRun):
 		return fault.Errorf(fault.Refused, "%w: move it away", err)
 	case errors.Is(err, record.ErrForeign), errors.Is(err, files.ErrNotRegular), errors.Is(err, record.ErrTwoShards):

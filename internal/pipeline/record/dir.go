@@ -245,15 +245,20 @@ func (d *Dir) newHistory() (string, error) {
 // moveAll moves names to a folder and keeps their paths.
 func (d *Dir) moveAll(names []string, to string) error {
 	for _, name := range names {
-		target := path.Join(to, name)
-		if err := d.root.MkdirAll(path.Dir(target), 0o700); err != nil {
-			return fmt.Errorf("moving %s to %s: %w", name, to, err)
-		}
-		if err := d.root.Rename(name, target); err != nil {
+		if err := d.move(name, to); err != nil {
 			return fmt.Errorf("moving %s to %s: %w", name, to, err)
 		}
 	}
 	return d.sync(to)
+}
+
+// move moves one. The caller flushes.
+func (d *Dir) move(name, to string) error {
+	target := path.Join(to, name)
+	if err := d.root.MkdirAll(path.Dir(target), 0o700); err != nil {
+		return err
+	}
+	return d.root.Rename(name, target)
 }
 
 // FormerRuns counts the runs in history/ that are not earlier states of this

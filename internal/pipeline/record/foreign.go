@@ -29,20 +29,19 @@ func (d *Dir) Foreign() error {
 // foreign checks one top-level entry and its content.
 func (d *Dir) foreign(e fs.DirEntry) error {
 	switch name := e.Name(); name {
-	case CandidatesName, RestrictedName, HistoryName, ShardsName:
+	case CandidatesName, RestrictedName, HistoryName:
 		if !e.IsDir() {
 			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
 		}
 		return fs.WalkDir(d.FS(), name, func(below string, e fs.DirEntry, err error) error {
-			if _, ok := parseShard(e.Name()); err == nil && path.Dir(below) == ShardsName && (!ok || !e.IsDir()) {
-				return fmt.Errorf("%s is %w", redact.Quote(below), ErrForeign)
-			}
 			folder := err == nil && e.IsDir() && (below == name || name != CandidatesName)
 			if err != nil || folder || e.Type().IsRegular() {
 				return err
 			}
 			return fmt.Errorf("%s is %s, %w", redact.Quote(below), source.FileType(e.Type()), ErrForeign)
 		})
+	case ShardsName:
+		return d.foreignShards(e)
 	case LinesName, ManifestName, StatementName, TraceName, LockName, durable.TempName(LinesName), durable.TempName(ManifestName), durable.TempName(StatementName):
 		if !e.Type().IsRegular() {
 			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
@@ -54,4 +53,22 @@ func (d *Dir) foreign(e fs.DirEntry) error {
 	default:
 		return fmt.Errorf("%s is %w", redact.Quote(name), ErrForeign)
 	}
+}
+
+// foreignShards checks that the folder of shards has nothing else. What is in them is
+// checked when they are merged.
+func (d *Dir) foreignShards(e fs.DirEntry) error {
+	if !e.IsDir() {
+		return fmt.Errorf("%s is %s, %w", e.Name(), source.FileType(e.Type()), ErrForeign)
+	}
+	entries, err := fs.ReadDir(d.FS(), ShardsName)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", ShardsName, err)
+	}
+	for _, e := range entries {
+		if _, ok := parseShard(e.Name()); !ok || !e.IsDir() {
+			return fmt.Errorf("%s is %w", redact.Quote(path.Join(ShardsName, e.Name())), ErrForeign)
+		}
+	}
+	return nil
 }

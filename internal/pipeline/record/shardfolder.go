@@ -134,9 +134,15 @@ func (f *Former) Stored(sum string) error {
 	return err
 }
 
+// ErrNoShard is returned by [Dir.Import] for another folder.
+var ErrNoShard = errors.New("it is not the folder of a shard")
+
+// ErrRunning is returned for a shard that still runs.
+var ErrRunning = errors.New("it is still running")
+
 // Import copies the folder of a shard from elsewhere to its place. One that is there
-// already must have the same records.
-func (d *Dir) Import(dir string) (err error) {
+// already, or was merged, must have the same records.
+func (d *Dir) Import(dir string, merged []Part) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("opening the shard: %w", err)
@@ -145,14 +151,17 @@ func (d *Dir) Import(dir string) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	f, err := from.Former()
 	if err == nil && (f == nil || f.Manifest.Shard == nil) {
-		err = errors.New("it is not the folder of a shard")
+		err = ErrNoShard
 	}
 	if err != nil {
 		return err
 	}
-	s := *f.Manifest.Shard
-	if _, err := d.root.Lstat(s.Path()); err == nil {
-		return d.sameRecords(s, f.Records)
+	if held, err := from.Held(); err != nil || held {
+		return errors.Join(err, ErrRunning)
+	}
+	s := Shard{Index: f.Manifest.Shard.Index, Restart: f.Manifest.Shard.Restart}
+	if there, err := d.knows(s, f.Records, merged); there || err != nil {
+		return err
 	}
 	if err := from.Foreign(); err != nil {
 		return err
@@ -174,12 +183,23 @@ func (d *Dir) Import(dir string) (err error) {
 // number.
 var ErrTwoShards = errors.New("there is another folder of that name, with other records")
 
-func (d *Dir) sameRecords(s Shard, records string) error {
-	sum, err := d.fileDigest(path.Join(s.Path(), LinesName))
+// knows reports whether a shard with these records is there, or was merged.
+func (d *Dir) knows(s Shard, records string, merged []Part) (bool, error) {
+	_, err := d.root.Lstat(s.Path())
+	i := slices.IndexFunc(merged, func(p Part) bool { return p.Shard() == s })
+	var sum string
+	switch {
+	case err == nil:
+		sum, err = d.fileDigest(path.Join(s.Path(), LinesName))
+	case i >= 0:
+		sum, err = merged[i].Lines, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	}
 	if err == nil && sum != records {
 		err = fmt.Errorf("%s: %w", s.Path(), ErrTwoShards)
 	}
-	return err
+	return err == nil, err
 }
 
 // copyAll copies a shard's files below a new folder, without its salt and its lock.
@@ -221,16 +241,19 @@ func (d *Dir) Adopt(from ShardFolder, name, aside string) error {
 		return err
 	}
 	defer in.Close()
-	if err := d.root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return err
-	}
 	err = durable.LinkOpen(in, d.root, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = d.root.MkdirAll(path.Dir(name), 0o700)
+		if err == nil {
+			err = durable.LinkOpen(in, d.root, name)
+		}
+	}
 	if errors.Is(err, fs.ErrExist) {
 		var same bool
 		if same, err = d.holds(in, name); same || err != nil {
 			return err
 		}
-		if err := d.moveAll([]string{name}, aside); err != nil {
+		if err := d.move(name, aside); err != nil {
 			return err
 		}
 		err = durable.LinkOpen(in, d.root, name)
@@ -312,7 +335,7 @@ func (d *Dir) Archive(s Shard, to string) error {
 			return fmt.Errorf("moving %s to %s: %w", s.Path(), to, err)
 		}
 	}
-	return nil
+	return d.sync(HistoryName)
 }
 
 // archive moves one file of a shard, unless the run has it.
@@ -326,18 +349,29 @@ func (d *Dir) archive(name, own, to string) error {
 		}
 		return d.root.Remove(name)
 	}
+	here, err := d.root.Lstat(own)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.move(name, to)
+	}
+	there, other := d.root.Lstat(name)
+	switch {
+	case err != nil || other != nil:
+		return errors.Join(err, other)
+	case os.SameFile(here, there):
+		return d.root.Remove(name)
+	}
 	in, err := source.OpenIn(d.root, name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	same, err := d.holds(in, own)
-	if err = errors.Join(err, in.Close()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch err = errors.Join(err, in.Close()); {
+	case err != nil:
 		return err
-	}
-	if same {
+	case same:
 		return d.root.Remove(name)
 	}
-	return d.moveAll([]string{name}, to)
+	return d.move(name, to)
 }
 
 // EndShards removes the folder of shards, if none is left.
