@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/awaittest"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/verdict"
 )
 
 // lockedBuffer is written by a process while a test reads it.
@@ -169,6 +172,16 @@ func TestHub(t *testing.T) {
 		t.Errorf("records (-here +there):\n%s", d)
 	}
 	f.must("verify", there)
+	lines, _ := wholeLines(t, there)
+	for _, l := range lines {
+		if !strings.HasPrefix(l.Workers.Produce, "agents.") || l.Verified && l.Outcome == verdict.Passed && !strings.HasPrefix(l.Workers.Verify, "scorers.") {
+			t.Errorf("%s was made by %+v", l.TaskID, l.Workers)
+		}
+	}
+	m := readManifest(t, there)
+	if len(m.Workers) != 2 || m.Workers[0].Jobs+m.Workers[1].Jobs < len(lines) || slices.Contains(m.Labels, record.OneTrustZone) {
+		t.Errorf("run.json: %+v, %s", m.Workers, m.Labels)
+	}
 	if res := f.must("reverify", there, "--pack", dir); !strings.Contains(res.stdout, " 0 different") {
 		t.Errorf("derived again: %s", res.stdout)
 	}
@@ -194,6 +207,9 @@ func TestHubSamples(t *testing.T) {
 		w := f.start("worker", "--hub", addr, "--credentials", credentials)
 		f.ends(run, exitDone)
 		f.ends(w, exitDone)
+		if m := readManifest(t, there); len(m.Workers) != 1 || !slices.Contains(m.Labels, record.OneTrustZone) {
+			t.Errorf("run.json: %+v, %s", m.Workers, m.Labels)
+		}
 		if d := cmp.Diff(found(t, here), found(t, there)); d != "" {
 			t.Errorf("%s: records (-here +there):\n%s", pack, d)
 		}
@@ -290,4 +306,13 @@ func TestHubRefuses(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}
 	}
+}
+
+func readManifest(t *testing.T, out string) record.Manifest {
+	t.Helper()
+	m, _, err := record.ReadManifest(os.DirFS(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

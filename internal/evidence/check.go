@@ -196,7 +196,7 @@ func (c *check) manifest() {
 	if c.known = err == nil; c.known {
 		c.Manifest, c.rows = m, m.Rows()
 		c.labelled(socketsUnbounded, engineSays(m, socketsUnbounded), "it says of its engine")
-		c.labelled(record.OneTrustZone, m.Shards != nil && len(m.Shards.Parts) > 0, "it says of its shards")
+		c.labelled(record.OneTrustZone, m.OneZone(), "it says of its shards and workers")
 	} else {
 		c.problem(record.ManifestName, 0, "%v", err)
 	}

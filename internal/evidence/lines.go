@@ -226,6 +226,9 @@ func (r *lineCheck) ofRun(e record.Entry, fail failer) {
 	if what := r.unbound(e.Digests); what != "" {
 		fail("it is bound to other inputs than %s: %s", record.ManifestName, what)
 	}
+	if err := m.Made(e.Workers); err != nil {
+		fail("%v (%s)", err, record.ManifestName)
+	}
 	r.place(e, fail)
 }
 

@@ -236,7 +236,7 @@ func (m *merger) describe() {
 	shards.Parts = append(shards.Parts, m.Parts...)
 	slices.SortFunc(shards.Parts, func(a, b record.Part) int { return a.Shard().InOrder(b.Shard()) })
 	is.Shards = &shards
-	is.LabelShards()
+	is.LabelZone()
 	if m.former.Records != none && (len(m.sources) > 1 || len(run.part.Dropped) > 0) {
 		is.ResumedFrom = append(is.ResumedFrom, record.Resumption{At: time.Now().UTC().Format(time.RFC3339), Records: m.former.Records,
 			Kept: run.part.Kept, Rerun: run.part.Dropped, Digests: m.former.Manifest.Digests})

@@ -165,11 +165,19 @@ func (a *ongoing) produce(ctx context.Context) error {
 		return err
 	}
 	a.phase = verdict.PhaseCapture
+	a.madeBy()
 	a.reportProduced(p)
 	if err := a.draft.Produced(p); err != nil || agent.Repeatable(a.r.Agent) {
 		return err
 	}
 	return a.draft.Captured()
+}
+
+// madeBy records who has made the calls until now, if that is not this process.
+func (a *ongoing) madeBy() {
+	if f, ok := a.r.Worker.(attempt.Fleet); ok {
+		a.draft.MadeBy(f.By(a.key()))
+	}
 }
 
 // verify scores the stored candidate.
@@ -198,6 +206,7 @@ func (a *ongoing) verify(ctx context.Context, c candidate.Candidate) error {
 	if err != nil {
 		return fmt.Errorf("verifying: %w", err)
 	}
+	a.madeBy()
 	if err := a.draft.Verdict(v, start); err != nil {
 		return err
 	}

@@ -3,8 +3,10 @@ package run
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"securebench/internal/pipeline"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/remote/service"
 )
@@ -28,7 +30,7 @@ func (r *Run) driveHub(ctx context.Context, disk string, config pipeline.Config)
 		return pipeline.Summary{}, err
 	}
 	h, err := service.Open(ctx, *r.Hub, service.Run{Config: r.Config, Build: verifier, Work: r.work, Scorer: r.scorer, Facts: r.agent.Facts(),
-		Dir: r.dir, Store: r.store, Secrets: &r.secrets, LookupEnv: r.LookupEnv, Images: r.imageNames(), Warn: r.warn,
+		Dir: r.dir, Store: r.store, Secrets: &r.secrets, LookupEnv: r.LookupEnv, Images: r.imageNames(), Warn: r.warn, Met: r.met,
 		Begins: func(id string, attempt int) { r.Progress.Event(progress.ProducerStart{TaskID: id, Attempt: attempt}) }}, &config)
 	if err != nil {
 		return pipeline.Summarise(r.Config.RunID, r.planned(), r.kept), classify(err)
@@ -39,5 +41,32 @@ func (r *Run) driveHub(ctx context.Context, disk string, config pipeline.Config)
 	}
 	sum, err := pipeline.Run(ctx, config)
 	err = errors.Join(err, h.Close(ctx, err == nil))
+	err = errors.Join(err, r.seen(service.Seen(h)))
 	return r.driven(sum, err)
+}
+
+// met writes down that a worker is there, before any record names it.
+func (r *Run) met(w record.Worker) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if slices.ContainsFunc(r.manifest.Workers, func(former record.Worker) bool { return former.ID == w.ID }) {
+		return nil // it has come back
+	}
+	r.manifest.Workers = append(r.manifest.Workers, w)
+	r.manifest.LabelZone()
+	return r.dir.WriteManifest(&r.manifest)
+}
+
+// seen writes down what workers did in this part of the run.
+func (r *Run) seen(workers []record.Worker) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	for _, w := range workers {
+		for i := range r.manifest.Workers {
+			if former := &r.manifest.Workers[i]; former.ID == w.ID {
+				former.Last, former.Jobs = w.Last, former.Jobs+w.Jobs
+			}
+		}
+	}
+	return r.dir.WriteManifest(&r.manifest)
 }

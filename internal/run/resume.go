@@ -138,7 +138,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	r.unverified, r.used = review.Unverified, review.Used
 	m := &r.manifest
 	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
-	m.FormerRuns = max(m.FormerRuns, former.Manifest.FormerRuns)
+	m.FormerRuns, m.Workers = max(m.FormerRuns, former.Manifest.FormerRuns), former.Manifest.Workers
 	r.divide(former.Manifest.Shards)
 	if former.Sealed && len(r.kept) == r.planned() && len(review.Rerun) == 0 {
 		r.warn(fmt.Sprintf("nothing to resume: the run is complete and signed (%d records)", r.planned()))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -106,6 +107,7 @@ type Run struct {
 	binding  commit.Binding
 	config   []byte // as canonical JSON
 	manifest record.Manifest
+	writing  sync.Mutex // of the manifest, while workers come
 
 	share *share // of a shard; nil is the whole run
 

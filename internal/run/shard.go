@@ -107,7 +107,7 @@ func (r *Run) divide(former *record.Shards) {
 			m.Shards.Parts = former.Parts
 		}
 	}
-	m.LabelShards()
+	m.LabelZone()
 }
 
 // shards divides the rows that lack a record.

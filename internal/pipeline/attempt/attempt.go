@@ -34,6 +34,13 @@ type Worker interface {
 	Release(ctx context.Context, key record.AttemptKey) error
 }
 
+// Fleet is a worker that stands for others on other machines.
+type Fleet interface {
+	Worker
+	// By says which of them made the calls of an attempt.
+	By(key record.AttemptKey) record.By
+}
+
 // Verification is a request to score a candidate. It can be encoded; the content of
 // the candidate is in the store.
 type Verification struct {

@@ -3,6 +3,7 @@
 package commit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -104,6 +105,7 @@ type Draft struct {
 	stands  *attempt.Error // of the last try, if the next reports the same run of the agent
 	retries []record.Retry
 	raw     []record.RawFile
+	by      record.By
 	flushes []*durable.Flush // of what the record refers to
 
 	produced  *attempt.Produced // nil before the agent has come to an end
@@ -143,6 +145,11 @@ func (d *Draft) Took(p verdict.Phase, start time.Time) { d.took.Add(p, start) }
 
 // Retries returns how often a call of the attempt was repeated.
 func (d *Draft) Retries() int { return len(d.retries) }
+
+// MadeBy records which workers on other machines made calls of the attempt.
+func (d *Draft) MadeBy(by record.By) {
+	d.by.Produce, d.by.Verify = cmp.Or(by.Produce, d.by.Produce), cmp.Or(by.Verify, d.by.Verify)
+}
 
 // Candidate returns the stored candidate, or nil if there is none to verify.
 func (d *Draft) Candidate() *candidate.Candidate {
@@ -245,7 +252,7 @@ func (d *Draft) Resume(former *record.Line) error {
 	}
 	p.Candidate = &c
 	d.produced, d.durable = &p, former.Produced
-	d.settled, d.raw = true, slices.Clone(former.Restricted)
+	d.settled, d.raw, d.by.Produce = true, slices.Clone(former.Restricted), former.Workers.Produce
 	d.retries = append(slices.Clone(former.Retries), record.Retry{Candidate: c.Digest, Error: former.FailureMessage, Phase: former.FailurePhase})
 	d.spend(former.Timings)
 	delete(d.took, phaseTotal)

@@ -37,7 +37,7 @@ func (d *Draft) record(fail *failure) *record.Line {
 		ProducerMetadata: verdict.Metadata{}, ProducerStdout: p.Stdout, ProducerStderr: p.Stderr, Summary: d.Task.Result().Summary(),
 		Index: d.Task.Index(), Attempt: d.Number, Agent: d.c.Agent, Retries: d.retries,
 		Containment: verdict.Passive, Labels: d.labels(p),
-		Digests: d.c.Digests.Digests(d.Task, d.Image), Timings: d.took, Usage: record.SumUsage(d.spent, p.Usage), Restricted: d.raw,
+		Digests: d.c.Digests.Digests(d.Task, d.Image), Timings: d.took, Usage: record.SumUsage(d.spent, p.Usage), Restricted: d.raw, Workers: d.by,
 	}
 	maps.Copy(line.ProducerMetadata, p.Metadata)
 	switch {

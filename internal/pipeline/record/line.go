@@ -62,6 +62,7 @@ type Line struct {
 	Timings        map[verdict.Phase]int64 // milliseconds by phase
 	Usage          map[string]int64
 	Restricted     []RawFile
+	Workers        By // on other machines
 
 	// Produced is what a resume reads of an attempt whose candidate waits to be
 	// verified. It is in [CapturedName], and in no record.
@@ -220,6 +221,7 @@ type wire struct {
 	VerifierMetadata   *verdict.Metadata       `json:"verifier_metadata,omitzero"`
 	VerifierStderr     *string                 `json:"verifier_stderr,omitzero"`
 	VerifierStdout     *string                 `json:"verifier_stdout,omitzero"`
+	Workers            By                      `json:"workers,omitzero"`
 }
 
 // capturedWire is the JSON form of a line of [CapturedName].
@@ -236,7 +238,7 @@ func (l *Line) wire() wire {
 		Summary: l.Summary, HiddenValues: task.Redacted,
 		Index: l.Index, Attempt: l.Attempt, Retries: l.Retries, Agent: l.Agent,
 		Outcome: l.Outcome, Containment: l.Containment, Labels: l.Labels,
-		Digests: l.Digests, Timings: l.Timings, Usage: l.Usage, Restricted: l.Restricted,
+		Digests: l.Digests, Timings: l.Timings, Usage: l.Usage, Restricted: l.Restricted, Workers: l.Workers,
 	}
 	if at := w.place(l.Candidate.Kind); at != nil {
 		*at = &l.Candidate.Shown
@@ -264,7 +266,7 @@ func (w *wire) line() *Line {
 		Index: w.Index, Attempt: w.Attempt, Retries: w.Retries, Agent: w.Agent,
 		Outcome: w.Outcome, FailureReason: value(w.FailureReason), FailurePhase: value(w.FailurePhase), FailureMessage: value(w.FailureMessage),
 		Containment: w.Containment, Labels: w.Labels,
-		Digests: w.Digests, Timings: w.Timings, Usage: w.Usage, Restricted: w.Restricted,
+		Digests: w.Digests, Timings: w.Timings, Usage: w.Usage, Restricted: w.Restricted, Workers: w.Workers,
 	}
 	for _, kind := range []task.CandidateKind{task.Text, task.Patch, task.Workspace} {
 		if shown := *w.place(kind); shown != nil { // of several, With writes one

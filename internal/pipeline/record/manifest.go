@@ -48,6 +48,9 @@ type Manifest struct {
 	// a shard, which one it is.
 	Shards *Shards `json:"shards,omitzero"`
 	Shard  *Shard  `json:"shard,omitzero"`
+	// Workers are those on other machines that the run let in, in the order in which it
+	// did.
+	Workers []Worker `json:"workers,omitzero"`
 	// AgentsFailed says that its first agents, or all, failed: it is not signed.
 	AgentsFailed bool `json:"agents_failed,omitzero"`
 	// MAC authenticates the manifest to whoever holds the run's salt: HMAC-SHA-256,
@@ -144,6 +147,9 @@ func (m Manifest) check() error {
 		return fmt.Errorf("it plans %d tasks with %d attempts and leaves out %d", p.Tasks, p.Attempts, p.LeftOut)
 	case s != nil && (!s.Rows.Valid(p.Tasks+p.LeftOut) || s.Rows.Len() != p.Tasks):
 		return fmt.Errorf("it plans %d tasks, and lists other rows", p.Tasks)
+	}
+	if err := m.checkWorkers(); err != nil {
+		return err
 	}
 	return m.checkShards()
 }

@@ -89,14 +89,14 @@ type Part struct {
 // Shard returns which shard the part was.
 func (p Part) Shard() Shard { return Shard{Index: p.Index, Restart: p.Restart} }
 
-// OneTrustZone labels runs of which shards ran: agents and verifiers worked for processes
-// that have everything, on several machines.
+// OneTrustZone labels runs of which shards ran, or workers with both roles: agents and
+// verifiers worked for processes on several machines that have what both need.
 const OneTrustZone = "one_trust_zone"
 
-// LabelShards labels the run if shards of it were merged.
-func (m *Manifest) LabelShards() {
+// LabelZone labels the run if [Manifest.OneZone] says so.
+func (m *Manifest) LabelZone() {
 	m.Labels = slices.DeleteFunc(m.Labels, func(l string) bool { return l == OneTrustZone })
-	if m.Shards != nil && len(m.Shards.Parts) > 0 {
+	if m.OneZone() {
 		m.Labels = append(m.Labels, OneTrustZone)
 		slices.Sort(m.Labels)
 	}
@@ -105,7 +105,7 @@ func (m *Manifest) LabelShards() {
 // Plan returns the digest of what a run and each of its shards must agree on: inputs,
 // plan and division.
 func (m Manifest) Plan() (string, error) {
-	m.Started, m.Engine, m.Schedule, m.FormerRuns, m.ResumedFrom, m.AgentsFailed, m.Shard, m.MAC = "", nil, nil, 0, nil, false, nil, ""
+	m.Started, m.Engine, m.Schedule, m.FormerRuns, m.ResumedFrom, m.AgentsFailed, m.Shard, m.Workers, m.MAC = "", nil, nil, 0, nil, false, nil, nil, ""
 	if s := m.Shards; s != nil {
 		m.Shards = &Shards{Count: s.Count, Unit: s.Unit, Rows: s.Rows}
 	}

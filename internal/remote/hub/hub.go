@@ -51,7 +51,10 @@ type Options struct {
 	Journal *os.File // of grants; nil keeps none
 	// Starts is called before an agent begins; nil is not.
 	Starts func(req agent.Request)
-	Warn   func(string)
+	// Met is called for each worker before it is let in; nil is not. Its error keeps the
+	// worker out for now.
+	Met  func(Worker) error
+	Warn func(string)
 }
 
 // Hub is open for workers. It makes the calls of attempts by them.
@@ -69,7 +72,7 @@ type Hub struct {
 	workers map[string]*Worker // by name and instance
 	invited map[string][]remote.Role
 	tickets map[string]ticket
-	by      map[record.AttemptKey]By
+	by      map[record.AttemptKey]record.By
 	done    bool // the run has finished
 	ended   bool // this part of it has
 }
@@ -87,10 +90,7 @@ type Worker struct {
 	left       bool
 }
 
-// By says which workers made the calls of an attempt, "" for this process.
-type By struct{ Produce, Verify string }
-
-var _ attempt.Worker = (*Hub)(nil)
+var _ attempt.Fleet = (*Hub)(nil)
 
 // Open begins to serve workers. The caller closes the hub.
 func Open(ctx context.Context, o Options) (_ *Hub, err error) {
@@ -98,7 +98,7 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 		o.Lease = remote.DefaultLease
 	}
 	h := &Hub{Options: o, token: remote.Token(o.RunID, digest.Bytes(o.Salt[:])), jobs: map[string]*job{}, workers: map[string]*Worker{},
-		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, by: map[record.AttemptKey]By{}}
+		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, by: map[record.AttemptKey]record.By{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close(ctx, false))
@@ -182,6 +182,16 @@ func (h *Hub) sayGoodbye(ctx context.Context) {
 	}
 }
 
+// Record describes a worker in run.json.
+func (w Worker) Record() record.Worker {
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	out := record.Worker{ID: w.ID, Kernel: w.Engine.Kernel, First: at(w.First), Last: at(w.Last), Jobs: w.Deliveries}
+	for _, r := range w.Roles {
+		out.Roles = append(out.Roles, string(r))
+	}
+	return out
+}
+
 // Workers lists the workers that the run has seen, by name.
 func (h *Hub) Workers() []Worker {
 	h.mu.Lock()
@@ -194,7 +204,7 @@ func (h *Hub) Workers() []Worker {
 }
 
 // By says which workers made the calls of an attempt.
-func (h *Hub) By(key record.AttemptKey) By {
+func (h *Hub) By(key record.AttemptKey) record.By {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.by[key]
@@ -244,6 +254,9 @@ func (h *Hub) Verify(ctx context.Context, req attempt.Verification) (family.Verd
 
 // Release lets go of what this process has of an attempt.
 func (h *Hub) Release(ctx context.Context, key record.AttemptKey) error {
+	h.mu.Lock()
+	delete(h.by, key)
+	h.mu.Unlock()
 	if h.Here == nil {
 		return nil
 	}

@@ -79,8 +79,9 @@ func (h *Hub) answer(m *nats.Msg, answer func(who, job string, data []byte) (any
 func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	name, _, _ := strings.Cut(who, ".")
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	roles := slices.DeleteFunc(slices.Clone(m.Roles), func(r remote.Role) bool { return !slices.Contains(h.invited[name], r) })
+	w := h.workers[who]
+	h.mu.Unlock()
 	switch {
 	case m.Build != h.Build:
 		return remote.Welcome{Refused: "it is another build of securebench: install the one that the run has"}
@@ -90,11 +91,18 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	if why := unequal(h.Engine, m.Engine); why != "" {
 		return remote.Welcome{Refused: why}
 	}
-	w := h.workers[who]
-	if w == nil {
-		w = &Worker{ID: who, Name: name, First: time.Now()}
-		h.workers[who] = w
+	if w == nil { // greetings are heard one after the other
+		w = &Worker{ID: who, Name: name, Roles: roles, Engine: m.Engine, First: time.Now(), Last: time.Now()}
+		if h.Met != nil {
+			if err := h.Met(*w); err != nil {
+				h.warn("%v", err)
+				return remote.Welcome{Refused: "the run cannot write down that it is there"}
+			}
+		}
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.workers[who] = w
 	w.Roles, w.Build, w.Engine, w.Last, w.left = roles, m.Build, m.Engine, time.Now(), false
 	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Roles: roles}
 	for _, r := range roles {

@@ -83,6 +83,8 @@ type Run struct {
 	LookupEnv func(string) (string, bool)
 	Images    map[string]string // names in run.json, by reference
 	Warn      func(string)
+	// Met is called for each worker before it is let in. Its error keeps the worker out.
+	Met func(record.Worker) error
 	// Begins is called when the agent of an attempt begins.
 	Begins func(taskID string, attempt int)
 }
@@ -99,6 +101,7 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 	}
 	o := hub.Options{Addr: at.Addr, Keys: at.Keys, Lease: at.Lease, RunID: r.Config.RunID, Salt: r.Dir.Salt(), Build: r.Build,
 		Orders: orders, Files: r.Scorer.Files, Store: &commit.Committer{Store: r.Store}, Secrets: r.Secrets, Journal: journal, Warn: r.Warn,
+		Met:    func(w hub.Worker) error { return r.Met(w.Record()) },
 		Starts: func(req agent.Request) { r.Begins(req.View.ID(), req.Attempt) }}
 	if r.Scorer.Engine != nil {
 		info := r.Scorer.Engine.Info()
@@ -113,6 +116,14 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 	}
 	config.Worker, config.Plan, config.Probe, config.Verifiers = h, nil, nil, r.away(h)
 	return h, nil
+}
+
+// Seen describes the workers that a hub has seen.
+func Seen(h *hub.Hub) (out []record.Worker) {
+	for _, w := range h.Workers() {
+		out = append(out, w.Record())
+	}
+	return out
 }
 
 // hubFault says whose fault it is that there is no hub.

@@ -84,7 +84,7 @@ var ErrRefused = errors.New("the hub refuses this worker")
 
 // Run serves runs until one has finished, or ctx ends.
 func Run(ctx context.Context, o Options) error {
-	w := &worker{Options: o, who: o.Credential.Name + "." + strings.ToLower(rand.Text())}
+	w := &worker{Options: o, who: o.Credential.Name + "." + strings.ToLower(rand.Text()[:12])}
 	for {
 		err := w.serve(ctx)
 		switch {
