@@ -163,8 +163,8 @@ func TryLockSoon(f *os.File) error {
 	}
 }
 
-// TryShare locks an open file or directory against those that want it for themselves
-// alone; others can share it. The error is [ErrLocked] if one of them has it.
+// TryShare locks an open file or directory in a way that others can share. The error is
+// [ErrLocked] if another process has it by [TryLock], which is refused while it is shared.
 func TryShare(f *os.File) error { return flock(f, unix.LOCK_SH|unix.LOCK_NB) }
 
 // Lock is [TryLock], except that it waits for another holder.

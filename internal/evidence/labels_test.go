@@ -89,8 +89,15 @@ func TestLabels(t *testing.T) {
 		"no sockets_unbounded": {forgery{manifest: func(m *record.Manifest) {
 			m.Engine = map[string]any{"name": "docker", "sockets_unbounded": true}
 		}}, "run.json: its label sockets_unbounded is not what it says of its engine"},
-		"honest capability": {forgery{config: settings + "}", line: label("capability_chown")}, ""},
-		"no scored_timeout": {forgery{line: timedOut}, "candidates.jsonl:1: its label scored_timeout is wrong: by its producer_metadata the agent's time was up"},
+		"honest shards": {forgery{manifest: func(m *record.Manifest) {
+			m.Labels, m.Shards = []string{"one_trust_zone"}, &record.Shards{Count: 2, Unit: "row", Parts: []record.Part{{Restart: 1}}}
+		}}, ""},
+		"no one_trust_zone": {forgery{manifest: func(m *record.Manifest) {
+			m.Shards = &record.Shards{Count: 2, Unit: "row", Parts: []record.Part{{Restart: 1}}}
+		}}, "run.json: its label one_trust_zone is not what it says of its shards"},
+		"one_trust_zone without shards": {forgery{manifest: func(m *record.Manifest) { m.Labels = []string{"one_trust_zone"} }}, "run.json: its label one_trust_zone is not what it says of its shards"},
+		"honest capability":             {forgery{config: settings + "}", line: label("capability_chown")}, ""},
+		"no scored_timeout":             {forgery{line: timedOut}, "candidates.jsonl:1: its label scored_timeout is wrong: by its producer_metadata the agent's time was up"},
 		"timeouts do not count": {forgery{config: settings + "}", line: func(l *record.Line) { timedOut(l); label("scored_timeout")(l) }},
 			"its label scored_timeout is wrong: by restricted/config.json no such attempt was to be scored"},
 		"no network_enabled":          {forgery{line: domains}, "it lacks the label network_enabled: by its producer_metadata the agent could reach hosts"},

@@ -11,8 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/rowset"
 	"securebench/internal/verdict"
 )
 
@@ -200,5 +202,81 @@ func TestFromElsewhere(t *testing.T) {
 	}
 	if _, err := k.merge(t.TempDir()); fault.KindOf(err) != fault.Refused || !strings.Contains(err.Error(), "it is not the folder of a shard") {
 		t.Errorf("a folder of nothing: %v", err)
+	}
+}
+
+// TestShardsBesideStatement: what is not merged does not count for a run that is under way,
+// and is a problem of one that is signed, which a merge leaves alone.
+func TestShardsBesideStatement(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, 12, 2, 3)
+	for i := range 3 {
+		k.start(i).all("says").end()
+	}
+	if said := k.said(false); len(said) != 0 {
+		t.Errorf("%q", said)
+	}
+	k.merged()
+	k.start(0).all("late").end()
+	if _, err := k.merge(); fault.KindOf(err) != fault.Refused || !strings.Contains(err.Error(), "the run is complete and signed: move shards/0.2 away") {
+		t.Errorf("%v", err)
+	}
+	run, err := evidence.OpenRun(k.dir)
+	k.check(err)
+	defer run.Close()
+	res, err := run.Verify(t.Context(), evidence.Options{})
+	k.check(err)
+	if len(res.Problems) != 1 || res.Problems[0].File != record.ShardsName {
+		t.Errorf("%v", res.Problems)
+	}
+	k.check(os.RemoveAll(filepath.Join(k.dir, record.ShardsName)))
+	k.said(true)
+}
+
+// TestUnits: every attempt is one shard's, rows stay together if there are enough, and
+// shards have about as much to do.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rows, tries, shards int
+		chosen              []int
+		unit                string
+	}{
+		{12, 2, 3, nil, record.UnitRow}, {11, 2, 3, nil, record.UnitAttempt}, {1, 1, 7, nil, record.UnitAttempt}, {40, 3, 10, nil, record.UnitRow},
+		{20, 3, 2, []int{1, 2, 3, 7, 8, 9, 12, 19}, record.UnitRow}, {20, 3, 3, []int{1, 4, 19}, record.UnitAttempt},
+	} {
+		m := record.Manifest{Planned: record.Planned{Tasks: c.rows, Attempts: c.tries}, Shards: &record.Shards{Count: c.shards}}
+		divided := c.rows
+		if c.chosen != nil {
+			m.Shards.Rows, divided = rowset.Of(c.chosen), len(c.chosen)
+		}
+		if m.Shards.Unit = record.UnitOf(divided, c.shards); m.Shards.Unit != c.unit {
+			t.Errorf("%+v: the unit is %s", c, m.Shards.Unit)
+		}
+		division, load := m.Division(), make([]int, c.shards)
+		for row := range c.rows {
+			first := -1
+			for n := 1; n <= c.tries; n++ {
+				at, ok := division.Of(row, n)
+				if ok != (c.chosen == nil || slices.Contains(c.chosen, row)) {
+					t.Errorf("%+v: row %d, attempt %d: %v", c, row, n, ok)
+				}
+				if !ok {
+					continue
+				}
+				if load[at]++; first < 0 {
+					first = at
+				}
+				if c.unit == record.UnitRow && at != first {
+					t.Errorf("%+v: row %d is divided", c, row)
+				}
+			}
+			if _, ok := division.Of(row, c.tries+1); ok {
+				t.Errorf("%+v: an attempt that is not planned has a shard", c)
+			}
+		}
+		if spread := slices.Max(load) - slices.Min(load); spread > c.tries || c.unit == record.UnitAttempt && spread > 1 {
+			t.Errorf("%+v: %v", c, load)
+		}
 	}
 }
