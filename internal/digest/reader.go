@@ -14,15 +14,15 @@ func Reader(r io.Reader) (sum string, size int64, err error) {
 	return Format(h.Sum(nil)), size, err
 }
 
-// File returns the digest and the size of a file.
-func File(fsys fs.FS, name string) (sum string, size int64, err error) {
+// File returns the digest of a file.
+func File(fsys fs.FS, name string) (sum string, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	defer f.Close()
-	if sum, size, err = Reader(f); err != nil {
-		return "", 0, fmt.Errorf("reading %s: %w", name, err)
+	if sum, _, err = Reader(f); err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
 	}
-	return sum, size, nil
+	return sum, nil
 }

@@ -464,7 +464,7 @@ func (c *check) is(name string, want fileSum) bool {
 	if err != nil || !info.Mode().IsRegular() || info.Size() != want.Bytes || c.ctx.Err() != nil {
 		return false
 	}
-	sum, _, err := digest.File(c.fsys, name)
+	sum, err := digest.File(c.fsys, name)
 	return err == nil && sum == want.Digest
 }
 

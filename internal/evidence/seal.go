@@ -31,7 +31,7 @@ func sumFile(fsys fs.FS, name string) (fileSum, error) {
 	if !info.Mode().IsRegular() {
 		return fileSum{}, fmt.Errorf("%w: %s is %s", record.ErrIntegrity, redact.Quote(name), source.FileType(info.Mode()))
 	}
-	sum, _, err := digest.File(fsys, name)
+	sum, err := digest.File(fsys, name)
 	return fileSum{info.Size(), sum}, err
 }
 

@@ -40,6 +40,17 @@ func box(h harness.Harness, a setup.Around) (boxed, error) {
 	return boxed{configured: c}, nil
 }
 
+// inBox sets up an agent in a sandbox.
+func inBox(h harness.Harness, agent func(boxed) setup.Agent) setup.Opener {
+	return func(a setup.Around) (setup.Agent, error) {
+		b, err := box(h, a)
+		if err != nil {
+			return nil, err
+		}
+		return agent(b), nil
+	}
+}
+
 // Demands returns what every agent in a sandbox asks of rows.
 func (b *boxed) Demands() workload.Demands {
 	return workload.Demands{Task: b.fits,

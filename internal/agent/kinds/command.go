@@ -42,13 +42,7 @@ type command struct {
 
 // Command sets up an agent that is the operator's own command.
 func Command(h harness.Harness) setup.Opener {
-	return func(a setup.Around) (setup.Agent, error) {
-		b, err := box(h, a)
-		if err != nil {
-			return nil, err
-		}
-		return &command{boxed: b, places: map[place]bool{}}, nil
-	}
+	return inBox(h, func(b boxed) setup.Agent { return &command{boxed: b, places: map[place]bool{}} })
 }
 
 func (c *command) Demands() workload.Demands {

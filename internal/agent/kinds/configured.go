@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"securebench/internal/agent/setup"
 	"securebench/internal/fault"
 	"securebench/internal/source"
+	"securebench/internal/workload"
 )
 
 // configured is what all agents of a harness have in common.
@@ -105,6 +107,9 @@ func settings(n *source.Node) any {
 	}
 	return all
 }
+
+// Loaded has nothing to refuse.
+func (*configured) Loaded(context.Context, *workload.Workload) error { return nil }
 
 // Close does nothing.
 func (*configured) Close() error { return nil }

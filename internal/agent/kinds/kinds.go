@@ -27,10 +27,10 @@ type kind struct {
 // types are the values of harness.type.
 func types() map[string]kind {
 	return map[string]kind{
-		"claude_code":     {true, of(harness.ParseClaudeCode, Program)},
-		"codex":           {true, of(harness.ParseCodex, Program)},
+		"claude_code":     {true, of(harness.ParseClaudeCode, openProgram)},
+		"codex":           {true, of(harness.ParseCodex, openProgram)},
 		"command":         {true, of(harness.ParseCommand, Command)},
-		harness.ModelType: {false, of(harness.ParseModel, Model)},
+		harness.ModelType: {false, of(harness.ParseModel, openModel)},
 	}
 }
 

@@ -22,8 +22,8 @@ type asked struct {
 	client *model.Client // nil until it is prepared
 }
 
-// Model sets up an agent that only asks a model.
-func Model(h harness.Harness) setup.Opener {
+// openModel sets up an agent that only asks a model.
+func openModel(h harness.Harness) setup.Opener {
 	return func(a setup.Around) (setup.Agent, error) {
 		c, err := configure(h, a)
 		if err != nil {
@@ -37,8 +37,6 @@ func (m *asked) Demands() workload.Demands {
 	check := agent.Answerable(m.harness)
 	return workload.Demands{Image: needsImage, Task: func(_ pack.Row, t task.Task) error { return check(t.Agent()) }}
 }
-
-func (*asked) Loaded(context.Context, *workload.Workload) error { return nil }
 
 // Prepare sees that the provider has the model.
 func (m *asked) Prepare(ctx context.Context, _ setup.Ground) error {

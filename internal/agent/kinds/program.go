@@ -19,7 +19,6 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
-	"securebench/internal/workload"
 )
 
 // program is an agent's program that is brought into the sandbox, such as Codex.
@@ -28,18 +27,10 @@ type program struct {
 	programs *programs.Set
 }
 
-// Program sets up an agent whose program is brought into the sandbox.
-func Program(h harness.Harness) setup.Opener {
-	return func(a setup.Around) (setup.Agent, error) {
-		b, err := box(h, a)
-		if err != nil {
-			return nil, err
-		}
-		return &program{boxed: b}, nil
-	}
+// openProgram sets up an agent whose program is brought into the sandbox.
+func openProgram(h harness.Harness) setup.Opener {
+	return inBox(h, func(b boxed) setup.Agent { return &program{boxed: b} })
 }
-
-func (*program) Loaded(context.Context, *workload.Workload) error { return nil }
 
 // Prepare sees that the program is on the engine and starts in every image that the
 // agent gets, and which model it asks for.

@@ -17,17 +17,17 @@ import (
 )
 
 // Registry returns the address of the registry of a package, which ends in a
-// slash, and where that is set, "" for the default.
-func (c *Config) Registry(name string) (u *url.URL, from string, err error) {
+// slash.
+func (c *Config) Registry(name string) (u *url.URL, err error) {
 	var v value
 	if scope, _, ok := strings.Cut(name, "/"); ok {
 		if v, err = c.get(scope + ":registry"); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
 	if v.text == "" {
 		if v, err = c.get("registry"); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
 	if v.text == "" {
@@ -35,12 +35,12 @@ func (c *Config) Registry(name string) (u *url.URL, from string, err error) {
 	}
 	u, err = url.Parse(strings.TrimSuffix(v.text, "/") + "/")
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, "", fmt.Errorf("%s: the registry must be an address such as %s", v.from, defaultRegistry)
+		return nil, fmt.Errorf("%s: the registry must be an address such as %s", v.from, defaultRegistry)
 	}
 	if err := checkScheme(u); err != nil {
-		return nil, "", fmt.Errorf("%s: %w", v.from, err)
+		return nil, fmt.Errorf("%s: %w", v.from, err)
 	}
-	return u, v.from, nil
+	return u, nil
 }
 
 // checkScheme refuses what others on the way could change: everything but HTTPS,
@@ -68,7 +68,7 @@ func (c *Config) Authorization(u *url.URL, name string) (string, error) {
 	if h, err := c.below(u); h != "" || err != nil {
 		return h, err
 	}
-	registry, _, err := c.Registry(name)
+	registry, err := c.Registry(name)
 	if err != nil || registry.Host != u.Host || registry.Scheme != u.Scheme {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func (c *Config) Authorization(u *url.URL, name string) (string, error) {
 	if h, err := c.below(registry); h != "" || err != nil {
 		return h, err
 	}
-	if main, _, err := c.Registry(""); err != nil || *main != *registry {
+	if main, err := c.Registry(""); err != nil || *main != *registry {
 		return "", err
 	}
 	return c.credentials("")

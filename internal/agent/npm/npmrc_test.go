@@ -43,7 +43,7 @@ func (p *place) load() *Config {
 
 func (p *place) registry(name string) string {
 	p.t.Helper()
-	u, _, err := p.load().Registry(name)
+	u, err := p.load().Registry(name)
 	if err != nil {
 		return err.Error()
 	}
@@ -182,7 +182,7 @@ func TestProjectCannotSendSecrets(t *testing.T) {
 		sent := func(p *place) string {
 			p.env["OPENAI_API_KEY"], p.env["ANTHROPIC_AUTH_TOKEN"] = "sk-canary", "canary"
 			c := p.load()
-			u, _, err := c.Registry("x")
+			u, err := c.Registry("x")
 			if err != nil {
 				return err.Error()
 			}
@@ -201,7 +201,7 @@ func TestProjectCannotSendSecrets(t *testing.T) {
 	}
 	honest := newPlace(t, "registry=https://r.example/\n//r.example/:_authToken=${NPM_TOKEN}", "", "")
 	honest.env["NPM_TOKEN"] = "token"
-	u, _, err := honest.load().Registry("x")
+	u, err := honest.load().Registry("x")
 	if err != nil {
 		t.Fatal(err)
 	}

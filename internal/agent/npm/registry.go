@@ -87,7 +87,7 @@ func (b Build) Host() string { return b.tarball.Host }
 
 // Package asks for a package's versions.
 func (c *Client) Package(ctx context.Context, name string) (*Package, error) {
-	u, _, err := c.config.Registry(name)
+	u, err := c.config.Registry(name)
 	if err != nil {
 		return nil, err
 	}

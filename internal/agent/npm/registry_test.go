@@ -354,7 +354,7 @@ func FuzzDecode(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	u, _, err := c.Registry("@own/x")
+	u, err := c.Registry("@own/x")
 	if err != nil {
 		f.Fatal(err)
 	}

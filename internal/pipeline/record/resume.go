@@ -103,7 +103,7 @@ func (d *Dir) linesSize() (int64, error) {
 
 // fileDigest returns the digest of a file; a missing one counts as empty.
 func (d *Dir) fileDigest(name string) (string, error) {
-	sum, _, err := digest.File(d.FS(), name)
+	sum, err := digest.File(d.FS(), name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return digest.Bytes(nil), nil
 	}

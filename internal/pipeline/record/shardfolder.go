@@ -274,7 +274,7 @@ func (d *Dir) holds(in *os.File, name string) (bool, error) {
 	if here.Size() != there.Size() || !here.Mode().IsRegular() {
 		return false, nil
 	}
-	a, _, err := digest.File(d.FS(), name)
+	a, err := digest.File(d.FS(), name)
 	b, _, other := digest.Reader(in)
 	if err = errors.Join(err, other); err == nil {
 		_, err = in.Seek(0, io.SeekStart)
