@@ -241,8 +241,8 @@ func TestResumeKeepsUnverifiedCandidates(t *testing.T) {
 			}
 		}
 	}
-	if got := r.manifest.ResumedFrom[0].Rerun[record.Unfinished]; got != 6 {
-		t.Errorf("%d records are reported as run again, want 6", got)
+	if got := r.manifest.ResumedFrom[0].Rerun; got[record.Unfinished] != 5 || got[record.LostOutput] != 1 {
+		t.Errorf("reported as run again: %v, want 5 and, for the one whose agent is, 1", got)
 	}
 }
 

@@ -250,9 +250,7 @@ func (r *reviewer) add(raw RawLine) {
 	if reason == "" {
 		r.recorded[e.Key()] = true
 	}
-	unfinished := reason == Unfinished || reason == "" && e.Outcome == verdict.Infrastructure
-	unverified := unfinished && e.FailurePhase == verdict.PhaseVerify && e.Digests.Candidate != "" &&
-		len(found) == 0 && r.inputs(e) == ""
+	unverified := (reason == Unfinished || reason == "") && e.waits() && len(found) == 0 && r.inputs(e) == ""
 	if unverified {
 		r.Unverified[e.Key()] = e.Line
 	}
@@ -288,19 +286,28 @@ func (r *reviewer) reason(e Entry, found map[string]Fault) string {
 			return reason
 		}
 	}
-	if e.Outcome == verdict.Infrastructure && !r.final {
+	_, output := found[LostOutput]
+	_, lost := found[LostCandidate]
+	switch {
+	case e.waits() && (output || lost): // so its agent runs again, which must show
+	case e.Outcome == verdict.Infrastructure && !r.final:
 		return Unfinished
 	}
-	if _, ok := found[LostOutput]; ok {
+	if output {
 		return LostOutput
 	}
 	if reason := r.inputs(e); reason != "" {
 		return reason
 	}
-	if _, ok := found[LostCandidate]; ok {
+	if lost {
 		return LostCandidate
 	}
 	return ""
+}
+
+// waits reports whether the attempt lacks only its verification.
+func (l *Line) waits() bool {
+	return l.Outcome == verdict.Infrastructure && l.FailurePhase == verdict.PhaseVerify && l.Digests.Candidate != ""
 }
 
 // name records the files that a line names.

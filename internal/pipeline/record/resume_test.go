@@ -498,14 +498,15 @@ func TestReviewUnverified(t *testing.T) {
 		bare   bool // nothing else is kept of it
 		older  bool // what is kept is of another candidate: a copy of an earlier file
 		want   bool
+		why    string // it is dropped, if its agent runs again; "" is Unfinished
 	}{
 		"good":           {want: true},
-		"nothing kept":   {bare: true},
-		"another's kept": {older: true},
+		"nothing kept":   {bare: true, why: LostCapture},
+		"another's kept": {older: true, why: LostCapture},
 		"other inputs":   {inputs: InputsChanged},
-		"lost candidate": {stored: lost},
+		"lost candidate": {stored: lost, why: LostCandidate},
 		"no candidate":   {change: func(l *Line) { l.Digests.Candidate, l.Candidate = "", Candidate{} }},
-		"lost output":    {change: func(l *Line) { l.Restricted[0].Digest = "hmac-sha256:0" }},
+		"lost output":    {change: func(l *Line) { l.Restricted[0].Digest = "hmac-sha256:0" }, why: LostOutput},
 		"capture failed": {change: func(l *Line) { l.FailurePhase = verdict.PhaseCapture }, bare: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -556,8 +557,8 @@ func TestReviewUnverified(t *testing.T) {
 				t.Errorf("kept %s", kept.Produced)
 			}
 			why := Unfinished
-			if name == "nothing kept" || c.older { // so the agent runs again, which must show
-				why = LostCapture
+			if c.why != "" {
+				why = c.why
 			}
 			if got != c.want || review.Kept != 0 || len(review.Rerun) != 1 || review.Rerun[why] != 1 || review.Dropped[0].Reason != why {
 				t.Errorf("unverified %v, want %v; kept %d, %v", got, c.want, review.Kept, review.Rerun)
