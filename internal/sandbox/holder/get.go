@@ -102,7 +102,7 @@ func (a *archiver) directory(dir *os.Root, name, full string, depth int) error {
 		return sandbox.ErrTooLarge
 	}
 	info, err := dir.Lstat(name)
-	if errors.Is(err, fs.ErrPermission) { // the root of the tree can be closed, too
+	if errors.Is(err, fs.ErrPermission) { // the root of the tree can be closed as well
 		return a.closed(full)
 	}
 	if err != nil {

@@ -294,7 +294,7 @@ func (r *run) fetch(ctx context.Context, name string, w io.Writer, count *int64,
 	streams.Go(func() {
 		res, err := r.client.send(ctx, http.MethodGet, r.path+name, nil)
 		if err != nil {
-			return // it fails the report, too
+			return // it also fails the report
 		}
 		defer res.Body.Close()
 		dst := &sink{w: w}

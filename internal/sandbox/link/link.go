@@ -232,7 +232,7 @@ func (l *Link) End(ctx context.Context, patience time.Duration) (o sandbox.Outco
 		return o, false, fmt.Errorf("the engine has not ended a sandbox for %v", killLimit)
 	case errors.Is(err, sandbox.ErrDisturbed):
 		return o, false, err
-	case errors.Is(err, errOverdue), errors.Is(err, ErrEnded): // its streams have ended, too
+	case errors.Is(err, errOverdue), errors.Is(err, ErrEnded): // its streams have ended as well
 		return sandbox.Outcome{}, false, nil
 	}
 	return o, true, err
