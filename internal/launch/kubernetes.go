@@ -36,7 +36,7 @@ const (
 	// longestName keeps room for the index in the host name of a pod, a label of DNS.
 	longestName = 52
 	scratchDir  = "/tmp"
-	// instanceLabel has the name of the job, on its pods too.
+	// instanceLabel has the name of the job, also on its pods.
 	instanceLabel = "app.kubernetes.io/instance"
 )
 
