@@ -265,6 +265,8 @@ type part struct {
 
 // count counts the attempts of which a part has a good record.
 func (r *Run) count(p *part, done map[record.AttemptKey]bool) (err error) {
+	mine := r.share.mine()
+	p.former.Only = func(e record.Entry) bool { return mine(e.TaskID, e.Attempt) }
 	if p.review, err = r.review(p.former); err != nil {
 		return err
 	}

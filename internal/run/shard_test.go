@@ -333,3 +333,36 @@ func TestShardsShareTheBudget(t *testing.T) {
 		t.Errorf("resumed: %+v, %v after %d requests", sum, err, a.asked())
 	}
 }
+
+// TestInfrastructureAgain: an infrastructure error that the run has from a merge is
+// repeated by its shard, and the record of that replaces it.
+func TestInfrastructureAgain(t *testing.T) {
+	for name, lost := range map[string]bool{"verified again": false, "run again": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.prepare(2)
+			b.broken.Store(true)
+			b.shard(0)
+			b.broken.Store(false)
+			if res := b.merge(); res.Complete() || res.Summary.Infrastructure != 3 || !slices.Equal(res.Missing, []int{1}) {
+				t.Fatalf("%+v", res)
+			}
+			b.verified(false)
+			want := int32(0)
+			if lost {
+				want = 3
+				if err := os.Remove(filepath.Join(b.opts.Config.OutputDir, record.CapturedName)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if sum, n := b.shard(0); sum.Passed != 3 || n != want {
+				t.Errorf("%+v after %d agents, want %d", sum, n, want)
+			}
+			b.shard(1)
+			if res := b.merge(); !res.Complete() || res.Summary.Passed != 6 || res.Parts[0].Kept != 3 {
+				t.Errorf("%+v", res)
+			}
+			b.verified(true)
+		})
+	}
+}

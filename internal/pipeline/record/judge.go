@@ -22,6 +22,8 @@ type Judge struct {
 	Salt *digest.Salt
 	// Stored checks a candidate in the store.
 	Stored func(sum string) error
+	// Only, unless nil, reports whether a record's files are looked at.
+	Only func(Entry) bool
 
 	next link // of the next line; prev is "" after a line that cannot be trusted
 	last int  // the number of the line that next refers to
@@ -81,6 +83,9 @@ func (j *Judge) Next(raw RawLine, e Entry, err error) []Fault {
 	}
 	for _, err := range e.contradictions() {
 		add(Damaged, "%w", err)
+	}
+	if j.Only != nil && !j.Only(e) {
+		return faults
 	}
 	if j.Salt != nil {
 		for _, f := range e.Restricted {

@@ -26,7 +26,10 @@ type Former struct {
 	Records  string // the digest of candidates.jsonl
 	// Final keeps records that ended in an infrastructure error.
 	Final bool
-	dir   *Dir
+	// Only, unless nil, reports whether a record is of interest: the files of others are
+	// not looked at.
+	Only func(Entry) bool
+	dir  *Dir
 }
 
 // Former reads the existing part of a run; nil means that there is nothing to
@@ -190,7 +193,7 @@ func (f *Former) Review(stored func(sum string) error, inputs func(Entry) (reaso
 		return nil, fmt.Errorf("opening %s: %w", LinesName, err)
 	}
 	defer file.Close()
-	r := reviewer{Review: p, final: f.Final, recorded: map[AttemptKey]bool{}, dropped: map[AttemptKey]int{}, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored}, inputs: inputs}
+	r := reviewer{Review: p, final: f.Final, recorded: map[AttemptKey]bool{}, dropped: map[AttemptKey]int{}, judge: Judge{FS: f.dir.FS(), Salt: &f.dir.salt, Stored: stored, Only: f.Only}, inputs: inputs}
 	for raw, err := range Lines(file) {
 		if errors.Is(err, ErrLineTooLong) {
 			// No run wrote it. The lines after it are also run again.
