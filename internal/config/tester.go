@@ -61,7 +61,7 @@ type reader struct {
 
 func (r *reader) tester(root *source.Node) *Tester {
 	t := Default()
-	r.closed(root, "root", "schema_version", "run", "benchmark", "harness", "verification", "limits", "sandbox")
+	r.ps.Closed(root, "root", "schema_version", "run", "benchmark", "harness", "verification", "limits", "sandbox")
 	r.version(root)
 	r.run(root, t)
 	if s := r.section(root, "benchmark", true, "manifest", "tasks"); s != nil {
@@ -169,7 +169,7 @@ func (r *reader) sandbox(root *source.Node, b *Sandbox) {
 		r.ps.Add(c.Pos, "", "sandbox.commands must be an object, not %s", c.Kind)
 		return
 	}
-	r.closed(c, "sandbox.commands", "allow", "deny")
+	r.ps.Closed(c, "sandbox.commands", "allow", "deny")
 	source.Optional(&r.ps, c, "sandbox.commands.allow", &b.Allow, (*source.Node).Strings)
 	source.Optional(&r.ps, c, "sandbox.commands.deny", &b.Deny, (*source.Node).Strings)
 }
@@ -188,13 +188,8 @@ func (r *reader) section(root *source.Node, name string, need bool, known ...str
 		r.ps.Add(n.Pos, "", "root.%s must be an object, not %s", name, n.Kind)
 		return nil
 	}
-	r.closed(n, name, known...)
+	r.ps.Closed(n, name, known...)
 	return n
-}
-
-func (r *reader) closed(n *source.Node, section string, known ...string) {
-	errs, _ := n.Check(section, false, known...)
-	r.ps = append(r.ps, errs...)
 }
 
 // placeOf returns where a section has a key's value, or the section.

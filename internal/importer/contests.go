@@ -115,7 +115,7 @@ func contestCases(cases []codeCase, seconds float64) codeTests {
 }
 
 func convertAPPS(o *object, c converter) row {
-	o.problems, _ = o.node.Check("the row", false, "id", "problem_id", "question", "solutions", "input_output", "difficulty", "url", "starter_code")
+	o.problems.Closed(o.node, "the row", "id", "problem_id", "question", "solutions", "input_output", "difficulty", "url", "starter_code")
 	key := "problem_id"
 	if o.node.Get(key) == nil {
 		key = "id"
@@ -171,7 +171,7 @@ func (o *object) nested(name string) *source.Node {
 var notName = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 func convertCodeContests(o *object, c converter) row {
-	o.problems, _ = o.node.Check("the row", false, "name", "description", "public_tests", "private_tests", "generated_tests", "solutions",
+	o.problems.Closed(o.node, "the row", "name", "description", "public_tests", "private_tests", "generated_tests", "solutions",
 		"time_limit", "input_file", "output_file", "source", "difficulty", "incorrect_solutions", "cf_contest_id", "cf_index", "cf_points",
 		"cf_rating", "cf_tags", "is_description_translated", "untranslated_description", "memory_limit_bytes")
 	name := o.text("name")

@@ -270,6 +270,12 @@ func (n *Node) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// Closed adds an error for each field of map n that is not in known.
+func (ps *Problems) Closed(n *Node, section string, known ...string) {
+	errs, _ := n.Check(section, false, known...)
+	*ps = append(*ps, errs...)
+}
+
 // Check reports the fields of map n that are not in known: as errors, or as
 // warnings if open is set. A name that differs from a known one only in case is
 // always an error.

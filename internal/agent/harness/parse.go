@@ -37,10 +37,7 @@ type parser struct {
 	ps     source.Problems
 }
 
-func (p *parser) closed(known ...string) {
-	errs, _ := p.cfg.Check("harness.config", false, known...)
-	p.ps = append(p.ps, errs...)
-}
+func (p *parser) closed(known ...string) { p.ps.Closed(p.cfg, "harness.config", known...) }
 
 // get returns the value of a key that is set, and its name in messages.
 func (p *parser) get(key string) (*source.Node, string) {

@@ -34,8 +34,7 @@ func (p *parser) budget(r *Relay) {
 		p.ps.Add(total.Pos, "known: "+known, "%s must be an object, not %s", what, total.Kind)
 		return
 	}
-	errs, _ := total.Check(what, false, strings.Split(known, ", ")...)
-	p.ps = append(p.ps, errs...)
+	p.ps.Closed(total, what, strings.Split(known, ", ")...)
 	r.Total = p.bounds(total, what, r)
 }
 
@@ -109,8 +108,7 @@ func (p *parser) price(n *source.Node, what string, write float64) (out Price) {
 		p.ps.Add(n.Pos, fix, "%s must be an object, not %s", what, n.Kind)
 		return out
 	}
-	errs, _ := n.Check(what, false, "input", "cached_input", "cache_write", "output")
-	p.ps = append(p.ps, errs...)
+	p.ps.Closed(n, what, "input", "cached_input", "cache_write", "output")
 	part := func(key string, required bool) float64 {
 		v := n.Get(key)
 		if v == nil {
@@ -225,8 +223,7 @@ func (p *parser) object(key string, known ...string) (*source.Node, string) {
 		p.ps.Add(n.Pos, "known: "+strings.Join(known, ", "), "%s must be an object, not %s", what, n.Kind)
 		return nil, what
 	}
-	errs, _ := n.Check(what, false, known...)
-	p.ps = append(p.ps, errs...)
+	p.ps.Closed(n, what, known...)
 	return n, what
 }
 

@@ -123,8 +123,7 @@ func (p *rowReader) asset(n *source.Node, what string) (task.Asset, bool) {
 		p.fail(source.Problemf(n.Pos, "%s must be an object, not %s", what, n.Kind))
 		return task.Asset{}, false
 	}
-	errs, _ := n.Check(what, false, "path", "mount", "read_only", "type", "mode")
-	p.errs = append(p.errs, errs...)
+	p.errs.Closed(n, what, "path", "mount", "read_only", "type", "mode")
 	a := task.Asset{ReadOnly: p.m.ReadOnly}
 	file := n.Get("path")
 	if file == nil {
