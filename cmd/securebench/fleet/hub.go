@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
 	"securebench/internal/remote"
@@ -136,9 +136,9 @@ func (g group) list(workers []remote.Worker, asJSON bool) error {
 		}
 		return nil
 	}
-	out := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+	out := console.NewTable(g.Stdout)
 	for _, w := range workers {
-		fmt.Fprintf(out, "%s\t%s\tinvited %s\n", w.Name, join(w.Roles), w.Invited)
+		out.Line("%s\t%s\tinvited %s", w.Name, join(w.Roles), w.Invited)
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("printing the list: %w", err)
