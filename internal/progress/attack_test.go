@@ -43,6 +43,8 @@ func outside(text string) []progress.Event {
 	return []progress.Event{
 		progress.RunStart{RunID: "run", OutputDir: "out", Total: 3},
 		progress.TaskStart{Index: 1, Total: 3, TaskID: text, Attempt: 1, Family: text},
+		progress.WorkerJoined{Worker: text, Roles: text},
+		progress.WorkerLeft{Worker: text, Lost: true, Why: text},
 		progress.ProducerStart{TaskID: text},
 		progress.SandboxResult{TaskID: "t", Kind: "agent", ExitCode: 0, Argv: []string{text}, Stdout: text, Stderr: text},
 		progress.AgentOutput{TaskID: text, Stream: "stdout", Line: text},

@@ -38,21 +38,57 @@ func (s *status) frame(c canvas, now time.Time) []string {
 	if len(rows) < room {
 		rows = append(rows, s.countRow(c, now))
 	}
+	if s.away && len(rows) < room {
+		rows = append(rows, workersRow(c, s.busy()))
+	}
+	active := s.active()
 	failures := s.failures[max(len(s.failures)-max(room-len(rows)-1, 0), 0):]
-	running := min(len(s.running), maxRunning, max(room-len(rows)-len(failures), 0))
-	if running < len(s.running) && running > 1 {
+	running := min(len(active), maxRunning, max(room-len(rows)-len(failures), 0))
+	if running < len(active) && running > 1 {
 		running-- // for the row that counts the others
 	}
-	for _, a := range s.running[:running] {
-		rows = append(rows, c.row(a.phase, dim, attemptName(a.id, a.number), age(now.Sub(a.since))))
+	for _, a := range active[:running] {
+		rows = append(rows, c.row(a.phase, dim, attemptName(a.id, a.number), c.end(a, now)))
 	}
-	if n := len(s.running) - running; n > 0 && len(rows)+len(failures) < room {
+	if n := len(active) - running; n > 0 && len(rows)+len(failures) < room {
 		rows = append(rows, clip(fmt.Sprintf("  and %d more", n), c.width))
 	}
 	for _, f := range failures[:min(len(failures), max(room-len(rows), 0))] {
 		rows = append(rows, c.row(f.word, f.color, f.id, name(f.reason)))
 	}
 	return rows
+}
+
+// workersRow names as many workers as there is room for.
+func workersRow(c canvas, workers []string) string {
+	row := "no worker is connected"
+	for i, w := range workers {
+		more := ""
+		if left := len(workers) - i - 1; left > 0 {
+			more = fmt.Sprintf(", and %d more", left)
+		}
+		next := "workers: " + w
+		if i > 0 {
+			next = row + ", " + w
+		}
+		if columns(next+more) > c.width {
+			if i == 0 {
+				return clip(fmt.Sprintf("%d workers", len(workers)), c.width)
+			}
+			return fmt.Sprintf("%s, and %d more", row, len(workers)-i)
+		}
+		row = next
+	}
+	return clip(row, c.width)
+}
+
+// end is the end of the row of an attempt: its age and, where it fits, its worker.
+func (c canvas) end(a attempt, now time.Time) string {
+	old := age(now.Sub(a.since))
+	if room := c.width/3 - len(old) - 2; a.worker != "" && room >= 2*minBar {
+		return clip(name(a.worker), room) + "  " + old
+	}
+	return old
 }
 
 // barRow draws the bar over what the numbers leave.
@@ -94,7 +130,7 @@ func (s *status) countRow(c canvas, now time.Time) string {
 	}
 	parts := []part{count(s.passed, "pass", green, true), count(s.failed, "fail", red, true),
 		count(s.pending, "pending", yellow, true), count(s.infra, "infra", yellow, false),
-		{fmt.Sprintf("%d running", len(s.running)), plain, true}, {age(s.elapsed(now)), plain, true}}
+		{fmt.Sprintf("%d running", len(s.active())), plain, true}, count(len(s.running)-len(s.active()), "waiting", plain, false), {age(s.elapsed(now)), plain, true}}
 	var out []string
 	used := 0
 	for _, p := range parts {

@@ -102,6 +102,55 @@ func TestDisplay(t *testing.T) {
 	}
 }
 
+// TestDisplayOfWorkers: the display names the workers, the busiest first, and lists the
+// attempts that they have. What a worker had that left waits again.
+func TestDisplayOfWorkers(t *testing.T) {
+	for _, tt := range []struct {
+		width int
+		left  bool
+		want  string
+	}{
+		{80, false, `
+0 pass  0 fail  0 pending  3 running  2 waiting  40s
+workers: agents.bbb 2, agents.aaa 1, scorers.ccc 0
+  agent    p/0                                                  agents.bbb  40s
+  agent    p/1                                                  agents.bbb  30s
+  verify   p/2                                                  agents.aaa  20s`},
+		{40, false, `
+0 pass  0 fail  0 pending  3 running
+workers: agents.bbb 2, and 2 more
+  agent    p/0                      40s
+  agent    p/1                      30s
+  verify   p/2                      20s`},
+		{80, true, `
+0 pass  0 fail  0 pending  1 running  4 waiting  40s
+workers: agents.aaa 1, scorers.ccc 0
+  verify   p/2                                                  agents.aaa  20s`},
+	} {
+		v := newView(t, tt.width, 24)
+		v.Event(progress.RunStart{Total: 5})
+		for _, w := range []string{"agents.aaa", "agents.bbb", "scorers.ccc"} {
+			v.Event(progress.WorkerJoined{Worker: w, Roles: "produce"})
+		}
+		for i := range 5 {
+			v.start(fmt.Sprint("p/", i), 1, i+1, 5)
+			v.after(10*time.Second, progress.Schedule{})
+		}
+		v.now.Add(-int64(10 * time.Second))
+		v.Event(progress.ProducerStart{TaskID: "p/0", Attempt: 1, Worker: "agents.bbb"})
+		v.Event(progress.ProducerStart{TaskID: "p/1", Attempt: 1, Worker: "agents.bbb"})
+		v.Event(progress.VerifierStart{TaskID: "p/2", Attempt: 1, Worker: "agents.aaa"})
+		if tt.left {
+			v.Event(progress.WorkerLeft{Worker: "agents.bbb", Why: "has left"})
+		}
+		v.after(0, progress.Warning{Message: "x"}) // which draws
+		got := v.screen.text()
+		if d := cmp.Diff(strings.Split(tt.want[1:], "\n"), got[len(got)-strings.Count(tt.want, "\n"):]); d != "" {
+			t.Errorf("%d, %v:\n%s", tt.width, tt.left, d)
+		}
+	}
+}
+
 // TestDisplayBelowLines: lines stand above the display, once; the command's own too;
 // the end leaves nothing of the display.
 func TestDisplayBelowLines(t *testing.T) {
@@ -266,7 +315,8 @@ func TestDocumentedEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := append(outside("t"), progress.Schedule{}, progress.Resume{},
-		progress.SandboxCreate{}, progress.SandboxCommand{})
+		progress.SandboxCreate{}, progress.SandboxCommand{}, progress.ProducerStart{Worker: "w"}, progress.ProducerDone{Worker: "w"},
+		progress.VerifierStart{Worker: "w"}, progress.VerifierDone{Worker: "w"})
 	for _, e := range events {
 		row := ""
 		for line := range strings.Lines(string(text)) {

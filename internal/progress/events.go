@@ -46,10 +46,26 @@ type TaskStart struct {
 	Family  string `json:"family"`
 }
 
-// ProducerStart is the start of an agent.
+// WorkerJoined is a worker on another machine that begins to serve the run, or answers
+// again.
+type WorkerJoined struct {
+	Worker string `json:"worker"`
+	Roles  string `json:"roles"`
+}
+
+// WorkerLeft is a worker that serves the run no longer. Lost is set if it was not told
+// to leave, and Why says more.
+type WorkerLeft struct {
+	Worker string `json:"worker"`
+	Lost   bool   `json:"lost"`
+	Why    string `json:"why"`
+}
+
+// ProducerStart is the start of an agent. Worker is "" in this process.
 type ProducerStart struct {
 	TaskID  string `json:"task_id"`
 	Attempt int    `json:"attempt"`
+	Worker  string `json:"worker,omitzero"`
 }
 
 // ProducerDone is the end of an agent. Without a candidate the kind is "none",
@@ -60,12 +76,14 @@ type ProducerDone struct {
 	CandidateKind string         `json:"candidate_kind"`
 	Status        verdict.Status `json:"status,omitzero"`
 	Reason        verdict.Reason `json:"failure_reason,omitzero"`
+	Worker        string         `json:"worker,omitzero"`
 }
 
-// VerifierStart is the start of a verification.
+// VerifierStart is the start of a verification. Worker is "" in this process.
 type VerifierStart struct {
 	TaskID  string `json:"task_id"`
 	Attempt int    `json:"attempt"`
+	Worker  string `json:"worker,omitzero"`
 }
 
 // VerifierDone is a verdict. The phase is "" if the family has none.
@@ -75,6 +93,7 @@ type VerifierDone struct {
 	Status  verdict.Status
 	Score   float64
 	Phase   verdict.Phase
+	Worker  string
 }
 
 // TaskDone is the end of an attempt, as its record says it. The score of a
@@ -202,6 +221,12 @@ func (Resume) Name() string { return "resume" }
 
 // Name returns the event's name in JSON.
 func (TaskStart) Name() string { return "task_start" }
+
+// Name returns the event's name in JSON.
+func (WorkerJoined) Name() string { return "worker_joined" }
+
+// Name returns the event's name in JSON.
+func (WorkerLeft) Name() string { return "worker_left" }
 
 // Name returns the event's name in JSON.
 func (ProducerStart) Name() string { return "producer_start" }

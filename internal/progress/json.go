@@ -36,7 +36,7 @@ func jsonLine(e Event, opts Options, now time.Time) string {
 func jsonForm(e Event, opts Options) any {
 	switch e := e.(type) {
 	case VerifierDone:
-		return verifierDoneJSON{e.TaskID, e.Attempt, e.Status, scoreOf(e.Status, e.Score), e.Phase}
+		return verifierDoneJSON{e.TaskID, e.Attempt, e.Status, scoreOf(e.Status, e.Score), e.Phase, e.Worker}
 	case TaskDone:
 		return taskDoneJSON{e.TaskID, e.Attempt, e.Status, e.Status == verdict.StatusPassed, scoreOf(e.Status, e.Score), e.Outcome, e.Reason}
 	case SandboxResult:
@@ -59,6 +59,7 @@ type verifierDoneJSON struct {
 	Status  verdict.Status `json:"status"`
 	Score   *float64       `json:"score"`
 	Phase   verdict.Phase  `json:"phase"`
+	Worker  string         `json:"worker,omitzero"`
 }
 
 type taskDoneJSON struct {

@@ -47,6 +47,13 @@ func lines(e Event, opts Options, live bool) []line {
 		return say(plain, "tasks: %s; %s", message(e.Tasks), message(e.Disk))
 	case Resume:
 		return say(plain, "resume completed=%d remaining=%d", e.Completed, e.Remaining)
+	case WorkerJoined:
+		if live {
+			return nil
+		}
+		return say(plain, "worker %s has joined: %s", name(e.Worker), message(e.Roles))
+	case WorkerLeft:
+		return workerLeft(e, live)
 	case TaskDone:
 		if live {
 			return nil
@@ -93,6 +100,18 @@ func runStart(e RunStart) []line {
 		return say(plain, "engine: %s", name(e.Engine))
 	}
 	return say(plain, "engine: %s (%s)", name(e.Engine), message(e.EngineChoice))
+}
+
+// workerLeft says that a worker has left. A display shows that it is gone, but not that
+// it was lost.
+func workerLeft(e WorkerLeft, live bool) []line {
+	switch {
+	case e.Lost:
+		return say(yellow, "warning: the worker %s %s", name(e.Worker), message(e.Why))
+	case live:
+		return nil
+	}
+	return say(plain, "worker %s %s", name(e.Worker), message(e.Why))
 }
 
 func taskDone(e TaskDone) []line {

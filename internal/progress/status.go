@@ -1,6 +1,9 @@
 package progress
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +23,10 @@ type status struct {
 	running                        []attempt // in the order of their start
 	failures                       []failure // the last ones, oldest first
 	over                           bool
+	// away is set if workers make the calls of attempts. workers are those that serve the
+	// run.
+	away    bool
+	workers map[string]bool
 }
 
 // attempt is an attempt that runs.
@@ -28,6 +35,7 @@ type attempt struct {
 	number int
 	phase  string
 	since  time.Time
+	worker string // that has it; "" for none
 }
 
 // failure is an attempt that did not pass.
@@ -56,15 +64,24 @@ func (s *status) update(e Event, now time.Time) {
 		s.earlier, s.passed, s.failed, s.pending = e.Completed, e.Passed, e.Failed, e.Pending
 	case TaskStart:
 		s.total = max(s.total, e.Total)
-		s.running = append(s.running, attempt{e.TaskID, e.Attempt, preparing, now})
+		s.running = append(s.running, attempt{id: e.TaskID, number: e.Attempt, phase: preparing, since: now})
+	case WorkerJoined:
+		if s.workers == nil {
+			s.workers = map[string]bool{}
+		}
+		s.away, s.workers[e.Worker] = true, true
+	case WorkerLeft:
+		s.left(e.Worker)
 	case ProducerStart:
-		s.enter(e.TaskID, e.Attempt, producing)
+		s.enter(e.TaskID, e.Attempt, producing, e.Worker)
 	case ProducerDone:
-		s.enter(e.TaskID, e.Attempt, capturing)
+		s.enter(e.TaskID, e.Attempt, capturing, "")
 	case VerifierStart:
-		s.enter(e.TaskID, e.Attempt, verifying)
+		s.enter(e.TaskID, e.Attempt, verifying, e.Worker)
+	case VerifierDone:
+		s.enter(e.TaskID, e.Attempt, verifying, "")
 	case Retry:
-		s.enter(e.TaskID, e.Attempt, repeating)
+		s.enter(e.TaskID, e.Attempt, repeating, "")
 	case TaskDone:
 		s.end(e)
 	case RunDone, Interrupted:
@@ -72,11 +89,55 @@ func (s *status) update(e Event, now time.Time) {
 	}
 }
 
-// enter notes that an attempt is in another phase.
-func (s *status) enter(id string, number int, phase string) {
+// enter notes that an attempt is in another phase, and which worker has it.
+func (s *status) enter(id string, number int, phase, worker string) {
 	if i := s.find(id, number); i >= 0 {
-		s.running[i].phase = phase
+		s.running[i].phase, s.running[i].worker = phase, worker
 	}
+}
+
+// left notes that a worker is gone. What it had is queued again.
+func (s *status) left(worker string) {
+	delete(s.workers, worker)
+	for i, a := range s.running {
+		if a.worker == worker {
+			s.running[i].phase, s.running[i].worker = preparing, ""
+		}
+	}
+}
+
+// active returns the attempts that a worker has, or whose agent works in this process.
+func (s *status) active() []attempt {
+	if !s.away {
+		return s.running
+	}
+	var out []attempt
+	for _, a := range s.running {
+		if a.worker != "" || a.phase == producing {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// busy names the workers, those with the most attempts first, and how many each has.
+func (s *status) busy() []string {
+	has := make(map[string]int, len(s.workers))
+	for id := range s.workers {
+		has[id] = 0
+	}
+	for _, a := range s.running {
+		if s.workers[a.worker] {
+			has[a.worker]++
+		}
+	}
+	ids := slices.SortedFunc(maps.Keys(has), func(a, b string) int {
+		return cmp.Or(cmp.Compare(has[b], has[a]), cmp.Compare(a, b))
+	})
+	for i, id := range ids {
+		ids[i] = fmt.Sprintf("%s %d", name(id), has[id])
+	}
+	return ids
 }
 
 func (s *status) find(id string, number int) int {

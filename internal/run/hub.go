@@ -7,7 +7,6 @@ import (
 
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/progress"
 	"securebench/internal/remote/service"
 )
 
@@ -31,7 +30,7 @@ func (r *Run) driveHub(ctx context.Context, disk string, config pipeline.Config)
 	}
 	h, err := service.Open(ctx, *r.Hub, service.Run{Config: r.Config, Build: verifier, Work: r.work, Scorer: r.scorer, Facts: r.agent.Facts(),
 		Dir: r.dir, Store: r.store, Secrets: &r.secrets, LookupEnv: r.LookupEnv, Images: r.imageNames(), Warn: r.warn, Met: r.met,
-		Begins: func(id string, attempt int) { r.Progress.Event(progress.ProducerStart{TaskID: id, Attempt: attempt}) }}, &config)
+		Progress: r.Progress}, &config)
 	if err != nil {
 		return pipeline.Summarise(r.Config.RunID, r.planned(), r.kept), classify(err)
 	}

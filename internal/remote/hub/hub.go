@@ -49,8 +49,12 @@ type Options struct {
 	// Secrets must not be in any candidate; nil means none.
 	Secrets *redact.Registry
 	Journal *os.File // of grants; nil keeps none
-	// Starts is called before an agent begins; nil is not.
-	Starts func(req agent.Request)
+	// Starts is called when a call of an attempt begins; worker is "" in this process. Came
+	// is called when a worker joins or answers again, and Gone when it leaves, or was lost.
+	// All may be nil.
+	Starts func(r remote.Role, key record.AttemptKey, worker string)
+	Came   func(Worker)
+	Gone   func(id string, lost bool, why string)
 	// Met is called for each worker before it is let in; nil is not. Its error keeps the
 	// worker out for now.
 	Met  func(Worker) error
@@ -88,6 +92,7 @@ type Worker struct {
 	Last       time.Time
 	Deliveries int
 	left       bool
+	silent     bool // for a lease
 }
 
 var _ attempt.Fleet = (*Hub)(nil)
@@ -226,12 +231,7 @@ func (h *Hub) Produce(ctx context.Context, req agent.Request) (attempt.Produced,
 		return attempt.Produced{}, attempt.Failed(errors.New("the solution of a row stays in this process"), verdict.PhasePrepare)
 	}
 	key := record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}
-	out, err := h.call(ctx, order{role: remote.Produce, key: key, kind: "p", phase: verdict.PhaseProduce, request: remote.Request{Produce: &req},
-		starts: func() {
-			if h.Starts != nil {
-				h.Starts(req)
-			}
-		}})
+	out, err := h.call(ctx, order{role: remote.Produce, key: key, kind: "p", phase: verdict.PhaseProduce, request: remote.Request{Produce: &req}})
 	if err != nil {
 		return attempt.Produced{}, err
 	}

@@ -359,3 +359,38 @@ func secretOf(t *testing.T, value string) *redact.Registry {
 }
 
 func fmtPort(h *Hub) string { return fmt.Sprint(h.blobs.port) }
+
+// TestComeAndGo: what a worker does is reported with its name, its coming and going, too.
+func TestComeAndGo(t *testing.T) {
+	f := newFleet(t)
+	var said []string
+	var mu sync.Mutex
+	say := func(id string, words ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		name, _, _ := strings.Cut(id, ".")
+		said = append(said, name+" "+strings.TrimSpace(fmt.Sprintln(words...)))
+	}
+	f.o.Starts = func(r remote.Role, key record.AttemptKey, worker string) { say(worker, r, key.Task) }
+	f.o.Came = func(w Worker) { say(w.ID, "came", w.Roles) }
+	f.o.Gone = func(id string, lost bool, why string) { say(id, lost, why) }
+	h := f.open()
+	w := f.start(f.invite("w"), site{})
+	f.attempts(h, 1)
+	w.stop()
+	if err := w.ended(t); !errors.Is(err, worker.ErrDrained) {
+		t.Error(err)
+	}
+	revoked := f.start(f.invite("v"), site{})
+	f.attempts(h, 1)
+	if err := f.keys.Revoke("v"); err != nil {
+		t.Fatal(err)
+	}
+	_ = revoked.ended(t)
+	want := []string{"w came [produce verify]", "w produce task 0", "w verify task 0", "w false has left",
+		"v came [produce verify]", "v produce task 0", "v verify task 0", "v true was revoked"}
+	awaittest.Until(t, "the last report", func() bool { mu.Lock(); defer mu.Unlock(); return len(said) >= len(want) })
+	if got := strings.Join(said, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("reported:\n%s", got)
+	}
+}

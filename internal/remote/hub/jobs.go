@@ -29,7 +29,6 @@ type order struct {
 	phase   verdict.Phase
 	request remote.Request
 	reads   *candidate.Candidate // that the worker may have
-	starts  func()               // is called when a worker begins; nil is not
 }
 
 // job is a call that the run waits for.
@@ -212,8 +211,20 @@ func (h *Hub) watch(ctx context.Context) {
 // expire takes jobs from workers that have been silent for a lease. That counts as a
 // try of the attempt, unless it was of an earlier part of the run.
 func (h *Hub) expire() {
+	var lost []string
+	defer func() {
+		for _, id := range lost {
+			h.gone(id, true, "does not answer")
+		}
+	}()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for id, w := range h.workers {
+		if !w.left && !w.silent && time.Since(w.Last) >= h.Lease {
+			w.silent = true
+			lost = append(lost, id)
+		}
+	}
 	for _, j := range h.jobs {
 		if j.holder == "" || j.taken || time.Since(j.beat) < h.Lease {
 			continue
@@ -263,6 +274,16 @@ func (h *Hub) readInvited() error {
 			j.end(ending{err: fmt.Errorf("the worker %s was revoked", j.holder)})
 		}
 	}
+	var revoked []string
+	for id, w := range h.workers {
+		if _, ok := invited[w.Name]; !ok && !w.left {
+			w.left = true
+			revoked = append(revoked, id)
+		}
+	}
 	h.mu.Unlock()
+	for _, id := range revoked {
+		h.gone(id, true, "was revoked")
+	}
 	return h.broker.refresh(keys)
 }

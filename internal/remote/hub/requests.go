@@ -78,6 +78,8 @@ func (h *Hub) answer(m *nats.Msg, answer func(who, job string, data []byte) (any
 // hello lets a worker in that runs the same program and an equal engine.
 func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	name, _, _ := strings.Cut(who, ".")
+	var here *Worker // that was not before
+	defer func() { h.came(here) }()
 	h.mu.Lock()
 	roles := slices.DeleteFunc(slices.Clone(m.Roles), func(r remote.Role) bool { return !slices.Contains(h.invited[name], r) })
 	w := h.workers[who]
@@ -103,7 +105,11 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.workers[who] = w
-	w.Roles, w.Build, w.Engine, w.Last, w.left = roles, m.Build, m.Engine, time.Now(), false
+	joins := w.Build == "" || w.left || w.silent
+	w.Roles, w.Build, w.Engine, w.Last, w.left, w.silent = roles, m.Build, m.Engine, time.Now(), false, false
+	if joins {
+		here = new(*w)
+	}
 	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Roles: roles}
 	for _, r := range roles {
 		t := random()
@@ -111,6 +117,20 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 		out.Tickets[r] = t
 	}
 	return out
+}
+
+// came reports a worker that joins or answers again, if there is one.
+func (h *Hub) came(w *Worker) {
+	if w != nil && h.Came != nil {
+		h.Came(*w)
+	}
+}
+
+// gone reports a worker that leaves, or was lost.
+func (h *Hub) gone(id string, lost bool, why string) {
+	if h.Gone != nil {
+		h.Gone(id, lost, why)
+	}
 }
 
 // unequal says how a worker's engine differs from the run's in what a score can depend
@@ -171,8 +191,8 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	if !again {
 		h.note(grantLine{Job: id, Grant: out.Grant, Who: who})
 		h.unqueue(j)
-		if j.starts != nil {
-			j.starts()
+		if h.Starts != nil && j.kind != "c" {
+			h.Starts(j.role, j.key, who)
 		}
 	}
 	return out
@@ -180,11 +200,22 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 
 // beat notes that a worker lives and what it has.
 func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
+	var here *Worker // that was silent
+	leaves := false
+	defer func() {
+		if h.came(here); leaves {
+			h.gone(who, false, "has left")
+		}
+	}()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := remote.Pulse{Jobs: map[string]remote.State{}, Done: h.done, Ended: h.ended}
 	if w := h.workers[who]; w != nil {
-		w.Last, w.left = time.Now(), b.Leaving
+		leaves = b.Leaving && !w.left
+		if w.silent && !b.Leaving {
+			here = new(*w)
+		}
+		w.Last, w.left, w.silent = time.Now(), b.Leaving, false
 	} else {
 		out.Hello = true
 	}

@@ -22,6 +22,7 @@ import (
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/remote"
 	"securebench/internal/remote/hub"
@@ -84,9 +85,8 @@ type Run struct {
 	Images    map[string]string // names in run.json, by reference
 	Warn      func(string)
 	// Met is called for each worker before it is let in. Its error keeps the worker out.
-	Met func(record.Worker) error
-	// Begins is called when the agent of an attempt begins.
-	Begins func(taskID string, attempt int)
+	Met      func(record.Worker) error
+	Progress progress.Reporter
 }
 
 // Open begins to serve workers, and lets the pipeline make its calls by them.
@@ -101,20 +101,23 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 	}
 	o := hub.Options{Addr: at.Addr, Keys: at.Keys, Lease: at.Lease, RunID: r.Config.RunID, Salt: r.Dir.Salt(), Build: r.Build,
 		Orders: orders, Files: r.Scorer.Files, Store: &commit.Committer{Store: r.Store}, Secrets: r.Secrets, Journal: journal, Warn: r.Warn,
-		Met:    func(w hub.Worker) error { return r.Met(w.Record()) },
-		Starts: func(req agent.Request) { r.Begins(req.View.ID(), req.Attempt) }}
+		Met: func(w hub.Worker) error { return r.Met(w.Record()) }}
+	report(r.Progress, &o)
 	if r.Scorer.Engine != nil {
 		info := r.Scorer.Engine.Info()
 		o.Engine = &info
 	}
 	if config.Agent != nil && !config.Agent.Sandboxed() {
-		o.Here = &attempt.Local{Agent: config.Agent, Store: o.Store, Observe: config.Observe, Starts: func(req agent.Request, _ agent.Command) { o.Starts(req) }}
+		o.Here = &attempt.Local{Agent: config.Agent, Store: o.Store, Observe: config.Observe, Starts: func(req agent.Request, _ agent.Command) {
+			o.Starts(remote.Produce, record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}, "")
+		}}
 	}
 	h, err := hub.Open(ctx, o)
 	if err != nil {
 		return nil, fault.As(hubFault(err), err)
 	}
 	config.Worker, config.Plan, config.Probe, config.Verifiers = h, nil, nil, r.away(h)
+	config.Progress = &seen{r.Progress, h}
 	return h, nil
 }
 
