@@ -80,7 +80,7 @@ func (*site) Complete(context.Context, family.Case) (remote.Completed, error) {
 
 // fleet is a hub and its workers.
 type fleet struct {
-	*testing.T
+	testing.TB
 	keys    remote.Keys
 	o       Options
 	hub     *Hub
@@ -92,7 +92,16 @@ type fleet struct {
 // newFleet makes a hub that a test has not opened yet.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{T: t, keys: remote.Keys{Dir: filepath.Join(t.TempDir(), "hub")}, journal: filepath.Join(t.TempDir(), "grants")}
+	f := &fleet{TB: t}
+	f.prepare()
+	return f
+}
+
+// prepare makes what a hub needs.
+func (f *fleet) prepare() {
+	t := f.TB
+	t.Helper()
+	f.keys, f.journal = remote.Keys{Dir: filepath.Join(t.TempDir(), "hub")}, filepath.Join(t.TempDir(), "grants")
 	if err := f.keys.Init(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +120,6 @@ func newFleet(t *testing.T) *fleet {
 	o := remote.Order{RunID: "run"}
 	o.Limits.Candidate = 1 << 20
 	f.o.Orders[remote.Produce], f.o.Orders[remote.Verify] = o, o
-	return f
 }
 
 func (f *fleet) warn(text string) {
@@ -194,7 +202,7 @@ func (r *running) ended(t *testing.T) error {
 	}
 }
 
-func newTask(t *testing.T, id string) task.Task {
+func newTask(t testing.TB, id string) task.Task {
 	t.Helper()
 	tk, err := task.New(task.Config{ID: id, Family: "short_answer", Pack: task.Pack{ID: "pack", Version: 1}, Environment: task.Environment{Image: "img"}, Row: []byte(id),
 		Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
@@ -214,7 +222,7 @@ const (
 
 // attempt takes a task through both calls.
 func (f *fleet) attempt(ctx context.Context, h *Hub, id string) (family.Verdict, error) {
-	t := newTask(f.T, id)
+	t := newTask(f.TB, id)
 	p, err := h.Produce(ctx, agent.Request{View: t.Agent(), Attempt: 1, Dir: id, Image: sandbox.Image{Ref: "img", ID: "sha256:1"}})
 	if err != nil {
 		return family.Verdict{}, err

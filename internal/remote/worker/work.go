@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,68 +152,85 @@ func (s *session) fetchAll(ctx, calls context.Context, slots int) {
 		case <-ctx.Done():
 			return
 		}
-		m := s.next(ctx)
-		if m == nil {
-			<-free
-			if ctx.Err() != nil {
-				return
+		n := 1
+		for more := true; more && n < mostPulled; {
+			select {
+			case free <- struct{}{}:
+				n++
+			default:
+				more = false
 			}
-			continue
 		}
-		s.jobs.Go(func() {
-			defer func() { <-free }()
-			s.take(calls, m)
-		})
+		jobs := s.next(ctx, n)
+		for _, m := range jobs {
+			s.jobs.Go(func() {
+				defer func() { <-free }()
+				s.take(calls, m)
+			})
+		}
+		for range n - len(jobs) {
+			<-free
+		}
+		if ctx.Err() != nil {
+			return
+		}
 	}
 }
 
-// next returns a queued job, nil if there is none for a while. Verifications come
-// first: they end attempts.
-func (s *session) next(ctx context.Context) *nats.Msg {
-	roles := s.run.Roles
+// mostPulled is how many jobs are pulled at once. All of them are claimed at once.
+const mostPulled = 16
+
+// next returns so many queued jobs at most, and none only after a while. Verifications
+// come first: they end attempts.
+func (s *session) next(ctx context.Context, n int) (jobs []*nats.Msg) {
+	var mine []remote.Role
 	for _, r := range []remote.Role{remote.Verify, remote.Produce} {
-		has := false
-		for _, mine := range roles {
-			has = has || mine == r
-		}
-		if !has {
-			continue
-		}
-		wait := time.Duration(0)
-		if len(roles) == 1 || r == remote.Produce {
-			wait = time.Second / time.Duration(len(roles)*len(roles))
-		}
-		if m := s.pull(ctx, r, wait); m != nil {
-			return m
+		if slices.Contains(s.run.Roles, r) {
+			mine = append(mine, r)
 		}
 	}
-	return nil
+	for _, r := range mine {
+		if jobs = append(jobs, s.pull(ctx, r, n-len(jobs), 0)...); len(jobs) == n {
+			return jobs
+		}
+	}
+	if len(jobs) > 0 || ctx.Err() != nil {
+		return jobs
+	}
+	wait := time.Second
+	if len(mine) > 1 { // the other role's come meanwhile
+		wait /= 4
+	}
+	return s.pull(ctx, mine[len(mine)-1], 1, wait)
 }
 
-// pull asks the queue of a role for a job, and waits for one for some time.
-func (s *session) pull(ctx context.Context, r remote.Role, wait time.Duration) *nats.Msg {
-	ask := `{"batch":1,"no_wait":true}`
+// pull asks the queue of a role for so many jobs at most, and waits for the first for
+// some time.
+func (s *session) pull(ctx context.Context, r remote.Role, n int, wait time.Duration) (jobs []*nats.Msg) {
+	ask := fmt.Sprintf(`{"batch":%d,"no_wait":true}`, n)
 	if wait > 0 {
-		ask = fmt.Sprintf(`{"batch":1,"expires":%d}`, wait.Nanoseconds())
+		ask = fmt.Sprintf(`{"batch":%d,"expires":%d}`, n, wait.Nanoseconds())
 	}
 	ctx, stop := s.linked(ctx, wait+askTime)
 	defer stop()
 	err := s.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+remote.Stream(s.run.Token, r)+"."+remote.Consumer, s.queue.Subject, []byte(ask))
-	var m *nats.Msg
-	if err == nil {
-		m, err = s.queue.NextMsgWithContext(ctx) // which may answer an earlier question
-	}
-	switch {
-	case err != nil:
-		_ = attended.Pause(ctx, again) // the hub is away
-		return nil
-	case !strings.HasPrefix(m.Reply, "$JS.ACK."): // there is no job
-		if m.Header.Get("Status") == "409" || m.Header.Get("Status") == "503" {
-			_ = attended.Pause(ctx, again)
+	for err == nil && len(jobs) < n {
+		var m *nats.Msg
+		if m, err = s.queue.NextMsgWithContext(ctx); err != nil {
+			break
 		}
-		return nil
+		if !strings.HasPrefix(m.Reply, "$JS.ACK.") { // there are no more
+			if status := m.Header.Get("Status"); status == "409" || status == "503" {
+				_ = attended.Pause(ctx, again)
+			}
+			return jobs
+		}
+		jobs = append(jobs, m) // it may answer an earlier question
 	}
-	return m
+	if err != nil {
+		_ = attended.Pause(ctx, again) // the hub is away
+	}
+	return jobs
 }
 
 // take claims a job, does it and offers what came of it.
