@@ -231,6 +231,12 @@ func TestHubResume(t *testing.T) {
 	run, addr := f.run(tester, "-o", out)
 	w := f.start("worker", "--hub", addr, "--credentials", credentials, "--grace", "0s")
 	awaittest.Until(t, "a record", func() bool { return lines() > 2 })
+	if res := f.must("hub", "status", "--hub", addr); !strings.Contains(res.stdout, ": 1 worker, queued ") || !strings.Contains(res.stdout, "\nboth.") {
+		t.Errorf("status: %s", res.stdout)
+	}
+	if res := f.must("hub", "list"); !strings.HasPrefix(res.stdout, "both  produce,verify  invited ") {
+		t.Errorf("list: %s", res.stdout)
+	}
 	if err := run.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +248,9 @@ func TestHubResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.ends(run, exitInterrupted)
+	if res := securebench(t, f.env, "hub", "status", "--hub", addr); res.code != exitRefused {
+		t.Errorf("status of a run that has ended: exit %d\n%s", res.code, res.stderr)
+	}
 	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +310,7 @@ func TestHubRefuses(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}
 	}
-	for _, args := range [][]string{{"worker"}, {"hub"}, {"hub", "invite"}, {"hub", "invite", "--name", "A", "-o", filepath.Join(dir, "x")}, {"hub", "revoke", "nobody"}} {
+	for _, args := range [][]string{{"worker"}, {"hub"}, {"hub", "invite"}, {"hub", "invite", "--name", "A", "-o", filepath.Join(dir, "x")}, {"hub", "revoke", "nobody"}, {"hub", "status"}, {"hub", "drain", "A B"}} {
 		if res := securebench(t, f.env, args...); res.code != exitUsage && res.code != exitConfig {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}

@@ -38,6 +38,7 @@ const (
 	authorityFile   = "ca.pem"
 	certificateFile = "server.pem"
 	keyFile         = "server.key"
+	operatorFile    = "operator.key"
 	workersFolder   = "workers"
 )
 
@@ -80,7 +81,11 @@ func (k Keys) Init() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(durable.WriteFile(root, authorityFile, ca, 0o600), durable.WriteFile(root, certificateFile, certificate, 0o600),
+	operator, err := newSeed()
+	if err != nil {
+		return err
+	}
+	return errors.Join(durable.WriteFile(root, operatorFile, operator, 0o600), durable.WriteFile(root, authorityFile, ca, 0o600), durable.WriteFile(root, certificateFile, certificate, 0o600),
 		durable.WriteFile(root, keyFile, key, 0o600)) // the key comes last: with it the hub is whole
 }
 
@@ -163,18 +168,14 @@ func (k Keys) Invite(name string, roles []Role) (Credential, error) {
 	if err != nil {
 		return Credential{}, fmt.Errorf("reading the hub's authority: %w", err)
 	}
-	pair, err := nkeys.CreateUser()
+	seed, err := newSeed()
 	if err != nil {
-		return Credential{}, fmt.Errorf("making a key: %w", err)
+		return Credential{}, err
 	}
-	defer pair.Wipe()
-	seed, err := pair.Seed()
+	made := Credential{Name: name, Roles: roles, CA: string(ca), Seed: string(seed)}
+	public, err := made.Public()
 	if err != nil {
-		return Credential{}, fmt.Errorf("making a key: %w", err)
-	}
-	public, err := pair.PublicKey()
-	if err != nil {
-		return Credential{}, fmt.Errorf("making a key: %w", err)
+		return Credential{}, err
 	}
 	w := Worker{Name: name, Roles: roles, Key: public, Invited: time.Now().UTC().Format(time.RFC3339)}
 	b, err := json.Marshal(w, json.Deterministic(true))
@@ -197,7 +198,37 @@ func (k Keys) Invite(name string, roles []Role) (Credential, error) {
 	if err != nil {
 		return Credential{}, fmt.Errorf("adding the worker: %w", err)
 	}
-	return Credential{Name: name, Roles: roles, CA: string(ca), Seed: string(seed)}, nil
+	return made, nil
+}
+
+// newSeed makes a key that answers challenges.
+func newSeed() ([]byte, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	defer pair.Wipe()
+	seed, err := pair.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	return slices.Clone(seed), nil // Wipe overwrites it
+}
+
+// Operator returns the credential of whoever the hub is of, who may ask a run how it is.
+func (k Keys) Operator() (Credential, error) {
+	var parts [2][]byte
+	for i, name := range []string{authorityFile, operatorFile} {
+		b, err := source.ReadFile(filepath.Join(k.Dir, name), maxKeyFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return Credential{}, ErrNoHub
+		}
+		if err != nil {
+			return Credential{}, fmt.Errorf("reading the operator's key: %w", err)
+		}
+		parts[i] = b
+	}
+	return Credential{Name: OperatorName, CA: string(parts[0]), Seed: string(parts[1])}, nil
 }
 
 // Revoke removes a worker: it is disconnected, and what it has goes to others.

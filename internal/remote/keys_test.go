@@ -27,7 +27,7 @@ func TestKeys(t *testing.T) {
 	if err := k.Init(); !errors.Is(err, ErrHub) {
 		t.Errorf("a second hub: %v", err)
 	}
-	for _, name := range []string{"", "A", "a.b", "a b", "-a", "*", ">", strings.Repeat("a", 64), "../a"} {
+	for _, name := range []string{"", "A", "a.b", "a b", "-a", "*", ">", strings.Repeat("a", 64), "../a", OperatorName} {
 		if _, err := k.Invite(name, []Role{Produce}); err == nil {
 			t.Errorf("%q is a name", name)
 		}

@@ -117,7 +117,43 @@ func Notice(who string) string {
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // ValidName reports whether a worker may have a name.
-func ValidName(name string) bool { return validName.MatchString(name) }
+func ValidName(name string) bool { return validName.MatchString(name) && name != OperatorName }
+
+// OperatorName is the name of whoever the hub is of.
+const OperatorName = "operator"
+
+// OperatorSubject is where the operator asks a run.
+const OperatorSubject = "sb.operator"
+
+// Question is what the operator asks or orders.
+type Question struct {
+	Drain string `json:"drain,omitzero"` // a name whose workers are to leave, or ""
+}
+
+// Status is the answer to a [Question].
+type Status struct {
+	RunID   string         `json:"run_id"`
+	Queued  map[Role]int   `json:"queued"` // jobs that no worker has
+	Workers []WorkerStatus `json:"workers"`
+	Drained int            `json:"drained,omitzero"` // workers that were told to leave
+}
+
+// WorkerStatus is a worker that is connected.
+type WorkerStatus struct {
+	ID     string        `json:"id"`
+	Roles  []Role        `json:"roles"`
+	Silent time.Duration `json:"silent_ns"` // since it was last heard of
+	Leaves bool          `json:"leaves,omitzero"`
+	Jobs   []JobStatus   `json:"jobs"`
+}
+
+// JobStatus is a job that a worker has.
+type JobStatus struct {
+	Task    string        `json:"task"`
+	Attempt int           `json:"attempt"`
+	Role    Role          `json:"role"`
+	Age     time.Duration `json:"age_ns"`
+}
 
 // Hello is how a worker introduces itself.
 type Hello struct {

@@ -12,7 +12,7 @@ import (
 
 // mostWriters is for how many attempts there must be room on the disk while workers make
 // them.
-const mostWriters = 64
+const mostWriters = 16
 
 // elsewhere refuses what cannot be made on other machines.
 func (r *Run) elsewhere() error {

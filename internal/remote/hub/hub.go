@@ -91,6 +91,7 @@ type Worker struct {
 	First      time.Time // seen
 	Last       time.Time
 	Deliveries int
+	leaves     bool // it was told to
 	left       bool
 	silent     bool // for a lease
 }

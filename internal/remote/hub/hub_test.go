@@ -402,3 +402,46 @@ func TestComeAndGo(t *testing.T) {
 		t.Errorf("reported:\n%s", got)
 	}
 }
+
+// TestOperator: whoever the hub is of sees workers and what they have, and can let them
+// leave; a worker can do neither.
+func TestOperator(t *testing.T) {
+	t.Parallel()
+	f, g := newFleet(t), newGated()
+	h := f.open()
+	first := f.start(f.invite("first", remote.Produce), g.site(1), func(o *worker.Options) { o.Grace = time.Minute })
+	done := make(chan error, 2)
+	for _, id := range []string{"one", "two"} {
+		go func() { _, err := f.attempt(t.Context(), h, id); done <- err }()
+	}
+	id := <-g.began
+	s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{})
+	if err != nil || s.RunID != "run" || len(s.Workers) != 1 || len(s.Workers[0].Jobs) != 1 || s.Workers[0].Jobs[0].Task != id || s.Drained != 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	awaittest.Until(t, "the queue", func() bool {
+		s, err = f.keys.Ask(t.Context(), h.Addr(), remote.Question{})
+		return err == nil && s.Queued[remote.Produce] == 1
+	})
+	if s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{Drain: "nobody"}); err != nil || s.Drained != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{Drain: "first"}); err != nil || s.Drained != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	close(g.finish)
+	if err := first.ended(t); !errors.Is(err, worker.ErrDrained) {
+		t.Errorf("the worker ended with %v", err)
+	}
+	f.start(f.invite("second"), site{})
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if other := newFleet(t); true {
+		if _, err := other.keys.Ask(t.Context(), h.Addr(), remote.Question{}); !errors.Is(err, remote.ErrNoRun) {
+			t.Errorf("another hub's operator: %v", err)
+		}
+	}
+}

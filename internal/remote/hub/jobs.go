@@ -41,6 +41,7 @@ type job struct {
 	// What follows is guarded by the hub's lock.
 	holder   string // "" for none
 	grant    int64
+	since    time.Time // it has a holder
 	restored bool      // the holder has it from an earlier part of the run
 	beat     time.Time // the last of its holder
 	ticket   string

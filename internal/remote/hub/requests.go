@@ -31,6 +31,7 @@ func (h *Hub) listen() error {
 		at("sb.hello.*.*", func(who, _ string, data []byte) (any, error) {
 			return asked(data, func(m remote.Hello) any { return h.hello(who, m) })
 		}),
+		h.listenOperator(),
 		at(run+"claim.*.*.*", func(who, job string, data []byte) (any, error) {
 			return asked(data, func(m remote.Claim) any { return h.claim(who, job, m) })
 		}),
@@ -63,13 +64,19 @@ func (h *Hub) answer(m *nats.Msg, answer func(who, job string, data []byte) (any
 	if len(parts) > from+2 {
 		job = parts[from+2]
 	}
-	v, err := answer(parts[from]+"."+parts[from+1], job, m.Data)
+	who := parts[from] + "." + parts[from+1]
+	h.reply(m, who, func() (any, error) { return answer(who, job, m.Data) })
+}
+
+// reply sends an answer, or that a message cannot be read.
+func (h *Hub) reply(m *nats.Msg, who string, answer func() (any, error)) {
+	v, err := answer()
 	var b []byte
 	if err == nil {
 		b, err = attempt.Encode(v)
 	}
 	if err != nil {
-		h.warn("a worker's message (%s): %v", parts[from], err)
+		h.warn("a message of %s: %v", who, err)
 		b, _ = attempt.Encode(remote.Answer{State: remote.Refused, Why: "the message cannot be read"}) // plain values
 	}
 	_ = m.Respond(b) // whoever hears nothing asks again
@@ -180,7 +187,7 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	}
 	if !again {
 		j.grant++
-		j.holder = who
+		j.holder, j.since = who, time.Now()
 		w.Deliveries++
 	}
 	delete(h.tickets, j.ticket)
@@ -216,6 +223,7 @@ func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
 			here = new(*w)
 		}
 		w.Last, w.left, w.silent = time.Now(), b.Leaving, false
+		out.Drain = w.leaves
 	} else {
 		out.Hello = true
 	}

@@ -121,6 +121,15 @@ func (b *broker) users() ([]*server.NkeyUser, error) {
 	}
 	all := &server.SubjectPermission{Allow: []string{">"}}
 	out := []*server.NkeyUser{{Nkey: public, Permissions: &server.Permissions{Publish: all, Subscribe: all}}}
+	operator, err := b.keys.Operator()
+	if err != nil {
+		return nil, err
+	}
+	if public, err = operator.Public(); err != nil {
+		return nil, err
+	}
+	out = append(out, &server.NkeyUser{Nkey: public, Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{remote.OperatorSubject}}, Subscribe: &server.SubjectPermission{Allow: []string{remote.Inbox(remote.OperatorName) + ".>"}}}})
 	workers, err := b.keys.Workers()
 	if err != nil {
 		return nil, err

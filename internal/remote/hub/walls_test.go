@@ -78,6 +78,7 @@ func TestPermissions(t *testing.T) {
 		"say hello as another":           remote.HelloSubject("other.x"),
 		"give orders to another":         remote.Notice("other.x"),
 		"ask the server":                 "$SYS.REQ.SERVER.PING",
+		"ask as the operator":            remote.OperatorSubject,
 		"claim with another run's token": remote.Subject("0000000000000000", remote.ClaimKind, "mine.x", "job"),
 	} {
 		if err := conn.Publish(subject, []byte("{}")); err != nil {
