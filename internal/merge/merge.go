@@ -141,6 +141,9 @@ func (m *merger) signed() error {
 	if len(m.done) > 0 {
 		return fault.Errorf(fault.Refused, "the run is complete and signed: move %s away", m.done[0].Path())
 	}
+	if err := m.enterAll(m.chosen); err != nil {
+		return err
+	}
 	for _, c := range m.chosen {
 		l, err := m.line(c)
 		if err != nil {

@@ -280,3 +280,21 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestManyShards merges more shards than are open at the same time.
+func TestManyShards(t *testing.T) {
+	t.Parallel()
+	const n = maxOpen + 5
+	k := newKit(t, n, 2, n)
+	for i := range n {
+		k.start(i).all(fmt.Sprint(i)).end()
+	}
+	if res := k.merged(); !res.Complete() || len(res.Parts) != n {
+		t.Fatalf("%+v", res.Summary)
+	}
+	for i, said := range k.said(true) {
+		if want := fmt.Sprintf("%d/%d %d", i/2, i%2+1, i%n); said != want {
+			t.Errorf("record %d is %q, want %q", i, said, want)
+		}
+	}
+}

@@ -183,6 +183,32 @@ func (m *merger) enter(s *source) (err error) {
 	return nil
 }
 
+// enterAll opens what some records are read from, which are of no more than [maxOpen]
+// sources.
+func (m *merger) enterAll(some []entry) error {
+	needed := map[int32]bool{}
+	for _, c := range some {
+		needed[c.source] = true
+	}
+	if m.opened+len(needed) > maxOpen {
+		m.close()
+	}
+	for i := range needed {
+		s := m.sources[i]
+		if err := m.enter(s); err != nil {
+			return err
+		}
+		if s.lines != nil {
+			continue
+		}
+		var err error
+		if s.lines, err = s.Open(record.LinesName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // close closes the folders that are open.
 func (m *merger) close() {
 	for _, s := range m.sources {

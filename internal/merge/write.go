@@ -104,22 +104,21 @@ func (m *merger) write(ctx context.Context) (err error) {
 	}
 	agents := pipeline.Agents{}
 	g.Each = func(yield func(*record.Line) error) error {
-		for _, c := range m.chosen {
-			if ctx.Err() != nil {
-				return fault.Errorf(fault.Interrupted, "interrupted: merge again")
-			}
-			l, err := m.line(c)
-			if err == nil {
-				err = m.adopt(m.sources[c.source], l, &g)
-			}
-			if err == nil {
-				err = yield(l)
-			}
+		for some := range slices.Chunk(m.chosen, maxOpen) {
+			lines, err := m.take(some, &g)
 			if err != nil {
 				return err
 			}
-			m.Summary.Add(pipeline.FinalOf(l))
-			agents.Add(l)
+			for _, l := range lines {
+				if ctx.Err() != nil {
+					return fault.Errorf(fault.Interrupted, "interrupted: merge again")
+				}
+				if err := yield(l); err != nil {
+					return err
+				}
+				m.Summary.Add(pipeline.FinalOf(l))
+				agents.Add(l)
+			}
 		}
 		if m.Complete() {
 			m.Broken = agents.NoneWorked()
@@ -131,40 +130,55 @@ func (m *merger) write(ctx context.Context) (err error) {
 	return m.dir.Merge(g, &m.manifest)
 }
 
-// line reads a record again.
-func (m *merger) line(c entry) (*record.Line, error) {
-	s := m.sources[c.source]
-	if err := m.enter(s); err != nil {
+// take reads some records again, and takes over their files, several at the same time.
+func (m *merger) take(some []entry, g *record.Merge) ([]*record.Line, error) {
+	if err := m.enterAll(some); err != nil {
 		return nil, err
 	}
-	if s.lines == nil {
-		in, err := s.Open(record.LinesName)
-		if err != nil {
-			return nil, err
+	lines := make([]*record.Line, len(some))
+	err := atOnce(len(some), func(i int) (err error) {
+		if lines[i], err = m.line(some[i]); err != nil {
+			return err
 		}
-		s.lines = in
+		return m.adopt(m.sources[some[i].source], lines[i])
+	})
+	if err != nil {
+		return nil, err
 	}
+	for _, l := range lines {
+		named(g, l)
+	}
+	return lines, nil
+}
+
+func named(g *record.Merge, l *record.Line) {
+	for _, name := range l.Files() {
+		g.Named[name] = true
+	}
+}
+
+// line reads a record again, of a source whose records are open.
+func (m *merger) line(c entry) (*record.Line, error) {
 	raw := make([]byte, c.size)
-	if _, err := s.lines.ReadAt(raw, c.offset); err != nil {
+	if _, err := m.sources[c.source].lines.ReadAt(raw, c.offset); err != nil {
 		return nil, fmt.Errorf("reading a record again: %w", err)
 	}
 	e, err := record.Decode(raw)
-	if err != nil || !e.Authentic(m.dir.Salt()) || e.Index != int(c.row) || e.Attempt != int(c.attempt) {
+	if err == nil && (!e.Authentic(m.dir.Salt()) || e.Index != int(c.row) || e.Attempt != int(c.attempt)) {
+		err = errors.New("a record is another one")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: the records changed while they were merged: %w", record.ErrIntegrity, err)
 	}
 	return e.Line, nil
 }
 
-// adopt takes over the files of a record.
-func (m *merger) adopt(s *source, l *record.Line, g *record.Merge) error {
-	if err := m.enter(s); err != nil {
-		return err
+// adopt takes over the files of a record from a source that is open.
+func (m *merger) adopt(s *source, l *record.Line) error {
+	if s.Dir == m.dir {
+		return nil
 	}
 	for _, name := range l.Files() {
-		g.Named[name] = true
-		if s.Dir == m.dir {
-			continue
-		}
 		if err := m.dir.Adopt(s.ShardFolder, name, m.aside); err != nil {
 			return fmt.Errorf("taking over the record of %s: %w", redact.Quote(l.TaskID), err)
 		}
@@ -181,9 +195,13 @@ func (m *merger) await(g *record.Merge) error {
 			if g.Waiting[key] != nil || recorded && int(c.source) != i {
 				continue
 			}
-			if err := m.adopt(s, l, g); err != nil {
+			if err := m.enter(s); err != nil {
 				return err
 			}
+			if err := m.adopt(s, l); err != nil {
+				return err
+			}
+			named(g, l)
 			g.Waiting[key] = l
 			g.Named[record.CapturedName] = true
 		}

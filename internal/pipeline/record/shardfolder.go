@@ -258,10 +258,14 @@ func (d *Dir) Adopt(from ShardFolder, name, aside string) error {
 		}
 		err = durable.LinkOpen(in, d.root, name)
 	}
-	if err != nil {
-		err = d.copyFrom(in, name)
+	if err == nil {
+		return nil
 	}
-	return err
+	temp := durable.UniqueName(path.Dir(name))
+	if err := d.copyFrom(in, temp); err != nil {
+		return err
+	}
+	return d.root.Rename(temp, name)
 }
 
 // holds reports whether a file has the content of an open one.
