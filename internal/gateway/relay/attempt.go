@@ -14,8 +14,8 @@ import (
 	"securebench/internal/gateway/relay/wire"
 )
 
-// maxHeader bounds the headers of an agent's request.
-const maxHeader = 64 << 10
+// MaxHeader bounds the headers of an agent's request.
+const MaxHeader = 64 << 10
 
 // Attempt serves the agent of one attempt.
 type Attempt struct {
@@ -31,7 +31,7 @@ type Attempt struct {
 	ahead   *wire.Pool // for what the agent has not read yet
 	holds   holds
 	trace   trace
-	life    context.Context // of Serve
+	life    context.Context // of the agent
 	// limited is when the provider first said that it has too much to do, of late.
 	// It belongs to the relay's pace.
 	limited time.Time
@@ -44,14 +44,13 @@ type Attempt struct {
 // Serve answers on the listener until ctx ends, and returns when every request
 // is done with.
 func (a *Attempt) Serve(ctx context.Context, ln net.Listener) error {
-	s := &service{attempt: a}
-	a.life = ctx
+	h := a.Handler(ctx)
 	server := &http.Server{ //nolint:gosec // see below for its timeouts
-		Handler: s,
+		Handler: h,
 		// There is no limit to how long a connection is idle or a request takes: the
 		// agent may be frozen for long, and all of its connections end with it. The
 		// timer of a limit would outlive its connection.
-		MaxHeaderBytes:               maxHeader,
+		MaxHeaderBytes:               MaxHeader,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     log.New(io.Discard, "", 0),
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
@@ -60,15 +59,15 @@ func (a *Attempt) Serve(ctx context.Context, ln net.Listener) error {
 	defer stop()
 	err := server.Serve(ln)
 	_ = server.Close() // of connections, which were not closed if the listener failed
-	s.wait()
+	h.End()
 	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
-// service counts the requests under way.
-type service struct {
+// Handler answers the requests of an attempt's agent.
+type Handler struct {
 	attempt *Attempt
 
 	mu     sync.Mutex
@@ -76,24 +75,32 @@ type service struct {
 	active sync.WaitGroup
 }
 
-// ServeHTTP serves a request, unless the service has ended.
-func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	if s.ended {
-		s.mu.Unlock()
-		panic(http.ErrAbortHandler)
-	}
-	s.active.Add(1)
-	s.mu.Unlock()
-	defer s.active.Done()
-	s.attempt.serve(w, r)
+// Handler returns what answers the agent, whichever way its requests come. It is called
+// once; ctx is the life of the agent.
+func (a *Attempt) Handler(ctx context.Context) *Handler {
+	a.life = ctx
+	return &Handler{attempt: a}
 }
 
-func (s *service) wait() {
-	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
-	s.active.Wait()
+// ServeHTTP answers a request, unless no more are answered.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	if h.ended {
+		h.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
+	h.active.Add(1)
+	h.mu.Unlock()
+	defer h.active.Done()
+	h.attempt.serve(w, r)
+}
+
+// End answers no more requests, and returns when every one is done with.
+func (h *Handler) End() {
+	h.mu.Lock()
+	h.ended = true
+	h.mu.Unlock()
+	h.active.Wait()
 }
 
 // Usage counts what the attempt used, by the names of the record's usage:

@@ -80,7 +80,7 @@ type answerer struct {
 	reading sync.Mutex // one body at a time: anything can run in the sandbox
 }
 
-var _ provider = (*answerer)(nil)
+var _ Provider = (*answerer)(nil)
 
 // The bounds of a request that only has to name a model.
 const (

@@ -48,7 +48,7 @@ var (
 	_ sandbox.Box     = (*place)(nil)
 	_ sandbox.Freezer = (*place)(nil)
 	_ agentInit       = (*inside)(nil)
-	_ provider        = (*upstream)(nil)
+	_ Provider        = (*upstream)(nil)
 )
 
 func (p *place) Close(context.Context) error { return nil }
@@ -179,9 +179,9 @@ func exits(after time.Duration, code int) func(context.Context, *place, initproc
 
 // open makes the gate of a place, for an agent with a provider and a domain.
 func (p *place) open() *gate {
-	g := Gateway{seams: seams{
+	provider := func(_ string, _ int, o relay.Options) (Provider, error) { p.options = o; return &upstream{p}, nil }
+	g := Gateway{Provider: provider, seams: seams{
 		open:  func(context.Context, sandbox.Box) (agentInit, error) { return &inside{place: p}, nil },
-		relay: func(o relay.Options) provider { p.options = o; return &upstream{p} },
 		proxy: func(egress.Config, *ledger.Ledger) server { return &upstream{p} },
 	}}
 	plan := harness.Plan{Argv: []string{"agent"}, TokenEnv: "KEY", Relay: &harness.Relay{}, Domains: []string{"a.example"}, Workdir: "/w"}

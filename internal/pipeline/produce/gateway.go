@@ -59,6 +59,8 @@ const OldLayout = "old_layout"
 type Gateway struct {
 	// Relay leads to the provider of the plans' model.
 	Relay *relay.Relay
+	// Provider opens an attempt's way to the provider in the relay's place; nil does not.
+	Provider func(task string, attempt int, o relay.Options) (Provider, error)
 	// Proxy configures the way to the domains; those are the plan's.
 	Proxy egress.Config
 	// Overlay returns a program as it runs in an image.
@@ -81,7 +83,6 @@ type Accounts interface {
 // seams replaces parts in tests.
 type seams struct {
 	open  func(context.Context, sandbox.Box) (agentInit, error)
-	relay func(relay.Options) provider
 	proxy func(egress.Config, *ledger.Ledger) server
 }
 
@@ -100,14 +101,12 @@ type server interface {
 	Serve(ctx context.Context, ln net.Listener) error
 }
 
-// provider is a [relay.Attempt], which both serves and counts.
-type provider interface { //nolint:interfacebloat // see above
+// Provider is an attempt's way to its provider: a [relay.Attempt], or what leads to one
+// that another process has.
+type Provider interface {
 	server
-	Usage() map[string]int64
+	Provided
 	Spent() bool
-	Refusal() string
-	Held() time.Duration
-	Trace() []byte
 	Err() error
 	Failed() <-chan struct{}
 }
@@ -138,10 +137,10 @@ type gate struct {
 	output   int64 // limit on both streams
 	external bool  // tools of the provider are allowed
 
-	answer provider // in the relay's place; nil is none
+	answer Provider // in the relay's place; nil is none
 	client agentInit
 	ledger ledger.Ledger
-	relay  provider // nil without a provider
+	relay  Provider // nil without a provider
 	clock  *clock
 
 	mu     sync.Mutex
@@ -379,11 +378,14 @@ func (g *gate) openRelay() error {
 	if g.Accounts != nil {
 		o.Former, o.Note = g.Accounts.Begin(g.labels.Task, g.labels.Attempt)
 	}
+	var err error
 	switch {
 	case g.answer != nil:
 		g.relay = g.answer
-	case g.seams.relay != nil:
-		g.relay = g.seams.relay(o)
+	case g.Provider != nil:
+		if g.relay, err = g.Provider(g.labels.Task, g.labels.Attempt, o); err != nil {
+			return err
+		}
 	case g.Relay != nil:
 		g.relay = g.Relay.Open(o)
 	default:
@@ -464,31 +466,19 @@ func (g *gate) thaw(ctx context.Context) error {
 	return g.engine
 }
 
-// RefusalKey is the metadata that says why the relay refused the last of those of the
-// agent's requests that it refused.
-const RefusalKey = "relay_refusal"
-
 // report adds what the agent asked of the gateway to a result.
 func (g *gate) report(res *Result) {
-	counts := g.ledger.Counts()
-	if counts == nil {
-		counts = map[string]int64{}
+	known := Reached{Lines: g.ledger.Lines(), Counts: g.ledger.Counts()}
+	if g.relay != nil {
+		known.Provider = g.relay
 	}
-	res.Metadata.Set("network", counts)
-	res.Raw = map[string][]byte{networkFile: g.ledger.Lines()}
+	res.Raw = map[string][]byte{}
+	res.Usage = known.Add(res.Metadata, res.Raw, res.Usage)
 	if len(g.plan.Domains) > 0 {
 		res.Labels = append(res.Labels, NetworkEnabled)
 	}
 	if g.relay == nil {
 		return
-	}
-	res.Raw[exchangesFile] = g.relay.Trace()
-	res.Usage = g.relay.Usage()
-	if why := g.relay.Refusal(); why != "" {
-		res.Metadata.Set(RefusalKey, why)
-	}
-	if held := g.relay.Held(); held > 0 {
-		res.Metadata.Set("held_seconds", held.Seconds())
 	}
 	if g.external {
 		res.Labels = append(res.Labels, ExternalTools)
@@ -497,9 +487,3 @@ func (g *gate) report(res *Result) {
 		res.Outcome.End = OverBudget
 	}
 }
-
-// The files of the gateway in the restricted lane.
-const (
-	networkFile   = "network.jsonl"   // every decision
-	exchangesFile = "exchanges.jsonl" // with the provider
-)
