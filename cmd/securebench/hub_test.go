@@ -294,13 +294,13 @@ func TestHubRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config, want string
 	}{
-		"domains": {"allowed_domains: [example.org]", "the way to its allowed domains"},
-		"files":   {"files: [tasks.txt]", "its files"},
+		"program": {"type: codex\n  config:\n    model: gpt-1", "its program"},
+		"files":   {"type: command\n  config:\n    command: [sh, -c, exit]\n    files: [tasks.txt]", "its files"},
 	} {
 		tester := filepath.Join(dir, name+".yaml")
 		write(t, filepath.Join(dir, "tasks.txt"), "x")
-		write(t, tester, fmt.Sprintf("schema_version: \"0.2\"\nrun: {id: r, output_dir: out-%s}\nbenchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}\nharness:\n  type: command\n  config:\n    command: [sh, -c, exit]\n    %s\n", name, tt.config))
-		res := securebench(t, f.env, "run", tester, "--hub", "127.0.0.1:0")
+		write(t, tester, fmt.Sprintf("schema_version: \"0.2\"\nrun: {id: r, output_dir: out-%s}\nbenchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}\nharness:\n  %s\n", name, tt.config))
+		res := securebench(t, append([]string{"OPENAI_API_KEY=sk-0123456789abcdef"}, f.env...), "run", tester, "--hub", "127.0.0.1:0")
 		if res.code != exitRefused || !strings.Contains(res.stderr, tt.want) || strings.Count(res.stderr, "\n") > 2 {
 			t.Errorf("%s: exit %d\n%s", name, res.code, res.stderr)
 		}

@@ -211,6 +211,8 @@ type Grant struct {
 	// Grant numbers the claims that were granted for the job: a higher one ends this.
 	Grant  int64  `json:"grant,omitzero"`
 	Ticket string `json:"ticket,omitzero"` // for the job's request, candidate and value
+	// Relay is the ticket of the agent's way to its provider, "" if it has none.
+	Relay string `json:"relay,omitzero"`
 }
 
 // Held is a job that a worker has.

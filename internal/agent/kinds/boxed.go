@@ -130,7 +130,7 @@ func (b *boxed) run(on setup.Ground, files sandbox.Overlay, gateway produce.Gate
 		return nil, nil
 	}
 	r := runner(b.Around, on)
-	gateway.Relay, gateway.Proxy = b.relay, b.Proxy
+	gateway.Relay, gateway.Provider, gateway.Proxy = b.relay, b.Outside.Provider, b.Proxy
 	if b.relay != nil {
 		if gateway.Accounts, err = b.provider.Accounts(on); err != nil {
 			return nil, err
@@ -155,10 +155,8 @@ func (b *boxed) Facts() setup.Facts {
 		f.Labels = append(f.Labels, produce.NetworkEnabled)
 	}
 	switch {
-	case b.needs.Relay != nil:
-		f.Here = "the way to its provider"
-	case len(b.needs.Domains) > 0:
-		f.Here = "the way to its allowed domains"
+	case len(b.needs.Overlays) > 0:
+		f.Here = "its program"
 	case b.needs.Files != nil:
 		f.Here = "its files (harness.config.files)"
 	}

@@ -52,7 +52,7 @@ func configure(h harness.Harness, a setup.Around) (*configured, error) {
 	if err := c.variables(); err != nil {
 		return nil, err
 	}
-	if c.provider == nil {
+	if c.provider == nil || a.Provider != nil { // another process has the key
 		return c, nil
 	}
 	if err := c.provider.ReadKey(); err != nil && !a.Resumes { // which may need none
@@ -84,7 +84,7 @@ func (c *configured) variables() error {
 // Facts returns what the configuration says.
 func (c *configured) Facts() setup.Facts {
 	h := c.Config.Harness
-	f := setup.Facts{Name: c.harness.Name(), Output: c.needs.Output,
+	f := setup.Facts{Name: c.harness.Name(), Output: c.needs.Output, Env: c.needs.Env,
 		Settings: map[string]any{"harness": map[string]any{"type": h.Type, "env": h.Env, "config": settings(h.Config)}}}
 	if p := c.needs.Provider(); p != nil {
 		f.Model, f.Cost, f.Total, f.Spared = p.Model, p.Cost, p.Total, true

@@ -14,6 +14,8 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/gateway/egress"
+	"securebench/internal/gateway/relay"
+	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/scoring"
@@ -51,6 +53,9 @@ type Outside struct {
 	// system. The domains are the harness's.
 	Proxy     egress.Config
 	LookupEnv func(string) (string, bool)
+	// Provider leads agents in sandboxes to their provider, whose key another process has;
+	// nil if this one does.
+	Provider func(task string, attempt int, o relay.Options) (produce.Provider, error)
 }
 
 // Around is what a run has for an agent from the beginning.
@@ -90,8 +95,9 @@ type Facts struct {
 	Settings map[string]any // on which scores depend
 	Labels   []string       // of all records
 	Programs []record.Program
-	Model    string  // that its provider is asked for
-	Cost     float64 // the most that an attempt may cost, in USD; 0 if nothing bounds it
+	Env      []string // variables of the operator's environment that it gets
+	Model    string   // that its provider is asked for
+	Cost     float64  // the most that an attempt may cost, in USD; 0 if nothing bounds it
 	Total    harness.Budget
 	// Image is the image that the agent runs in instead of the rows', "" for none, and
 	// ImageAt where it is named.

@@ -37,7 +37,7 @@ func TestReached(t *testing.T) {
 	r.AddTo(&p)
 	want := Produced{Metadata: verdict.NewMetadata(map[string]any{"network": map[string]int64{"proxy_denied": 3, "relay_allowed": 3}, "exit_code": 0, "relay_refusal": "why", "held_seconds": 2}),
 		Usage: map[string]int64{"steps": 7, "requests": 3}, End: sandbox.Exited,
-		Raw:   map[string][]byte{produce.NetworkFile: []byte("proxy\nrelay\n"), "exchanges.jsonl": []byte("[redacted:NAME]\n"), "stdout": []byte("out")}}
+		Raw: map[string][]byte{produce.NetworkFile: []byte("proxy\nrelay\n"), "exchanges.jsonl": []byte("[redacted:NAME]\n"), "stdout": []byte("out")}}
 	if d := cmp.Diff(want, p); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}

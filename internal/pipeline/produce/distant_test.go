@@ -342,4 +342,3 @@ func TestDistantRelay(t *testing.T) {
 		})
 	}
 }
-

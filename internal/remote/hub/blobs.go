@@ -16,6 +16,8 @@ import (
 	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
+	"securebench/internal/gateway/relay"
+	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/remote"
 	"securebench/internal/source"
@@ -64,9 +66,12 @@ func openBlobs(h *Hub) (*blobs, error) {
 	mux.HandleFunc("GET /blob/{digest}", h.with(h.serveCandidate))
 	mux.HandleFunc("PUT /blob/{digest}", h.with(h.takeCandidate))
 	mux.HandleFunc("PUT /value", h.with(h.takeValue))
+	if h.Desk != nil {
+		mux.Handle(distant.Prefix, h.Desk)
+	}
 	at, _ := ln.Addr().(*net.TCPAddr)
 	b := &blobs{port: at.Port, served: make(chan struct{}),
-		server: &http.Server{Handler: mux, TLSConfig: tls, ReadHeaderTimeout: startTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10}}
+		server: &http.Server{Handler: mux, TLSConfig: tls, ReadHeaderTimeout: startTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: relay.MaxHeader + distant.HeaderRoom}}
 	b.server.ErrorLog = silent()
 	go func() {
 		defer close(b.served)

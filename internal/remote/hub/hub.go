@@ -20,7 +20,9 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
+	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/remote"
@@ -48,7 +50,11 @@ type Options struct {
 	Here attempt.Worker
 	// Secrets must not be in any candidate; nil means none.
 	Secrets *redact.Registry
-	Journal *os.File // of grants; nil keeps none
+	// Desk leads agents to their provider; nil if they have none. Accounts keep what they
+	// use there; nil keeps nothing.
+	Desk     *distant.Desk
+	Accounts produce.Accounts
+	Journal  *os.File // of grants; nil keeps none
 	// Starts is called when a call of an attempt begins; worker is "" in this process. Came
 	// is called when a worker joins or answers again, and Gone when it leaves, or was lost.
 	// All may be nil.

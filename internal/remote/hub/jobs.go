@@ -45,6 +45,7 @@ type job struct {
 	restored bool      // the holder has it from an earlier part of the run
 	beat     time.Time // the last of its holder
 	ticket   string
+	visits   []*visit             // of agents at their provider, the holder's last
 	stored   *candidate.Candidate // that the holder has put
 	value    []byte               // that the holder has put
 	taken    bool                 // it has ended
@@ -79,18 +80,15 @@ func (h *Hub) call(ctx context.Context, o order) (remote.Outcome, error) {
 	}
 	select {
 	case e := <-j.ended:
-		return h.outcome(j, e)
+		return h.outcome(j, h.reached(j, e))
 	case <-ctx.Done():
 		return remote.Outcome{}, attempt.Failed(context.Cause(ctx), o.phase)
 	}
 }
 
-// outcome returns what a job ended with.
+// outcome returns what a job ended with, which is no error of this process.
 func (h *Hub) outcome(j *job, e ending) (remote.Outcome, error) {
-	switch {
-	case e.err != nil:
-		return remote.Outcome{}, attempt.Failed(e.err, j.phase)
-	case e.outcome.Failed != nil:
+	if e.outcome.Failed != nil {
 		return remote.Outcome{}, e.outcome.Failed
 	}
 	h.mu.Lock()
@@ -122,6 +120,7 @@ func (h *Hub) add(j *job) {
 
 // remove forgets a job.
 func (h *Hub) remove(j *job) {
+	h.end(j)
 	h.mu.Lock()
 	delete(h.jobs, j.id)
 	delete(h.tickets, j.ticket)
@@ -262,10 +261,8 @@ func (h *Hub) readInvited() error {
 		return err
 	}
 	invited := map[string][]remote.Role{}
-	keys := []string{}
 	for _, w := range workers {
 		invited[w.Name] = w.Roles
-		keys = append(keys, w.Key)
 	}
 	h.mu.Lock()
 	h.invited = invited
@@ -286,5 +283,5 @@ func (h *Hub) readInvited() error {
 	for _, id := range revoked {
 		h.gone(id, true, "was revoked")
 	}
-	return h.broker.refresh(keys)
+	return h.broker.refresh(workers)
 }

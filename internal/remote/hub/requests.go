@@ -162,10 +162,14 @@ func unequal(want *sandbox.Info, is sandbox.Info) string {
 func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	h.mu.Lock()
 	w, j := h.workers[who], h.jobs[id]
+	name, _, _ := strings.Cut(who, ".")
 	switch {
 	case h.done:
 		h.mu.Unlock()
 		return remote.Grant{State: remote.Done}
+	case h.invited[name] == nil: // it was revoked, and is about to be disconnected
+		h.mu.Unlock()
+		return remote.Grant{State: remote.Cancelled}
 	case w == nil, j == nil && h.awaited(who, id, c.Grant): // it introduces itself again with its next beat
 		h.mu.Unlock()
 		return remote.Grant{State: remote.Later}
@@ -193,7 +197,7 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	delete(h.tickets, j.ticket)
 	j.beat, j.ticket = time.Now(), random()
 	h.tickets[j.ticket] = ticket{role: j.role, who: who, job: j}
-	out := remote.Grant{State: remote.OK, Grant: j.grant, Ticket: j.ticket}
+	out := remote.Grant{State: remote.OK, Grant: j.grant, Ticket: j.ticket, Relay: h.admit(j, again)}
 	h.mu.Unlock()
 	if !again {
 		h.note(grantLine{Job: id, Grant: out.Grant, Who: who})
@@ -244,6 +248,7 @@ func (h *Hub) takeBack(who string, has []remote.Held) {
 			continue
 		}
 		j.holder = ""
+		h.dismiss(j)
 		delete(h.tickets, j.ticket)
 		h.work.Go(func() {
 			if err := h.publish(context.Background(), j); err != nil && !h.closing() {

@@ -100,7 +100,11 @@ func (b *broker) configure(addr string) (*server.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := b.users()
+	workers, err := b.keys.Workers()
+	if err != nil {
+		return nil, err
+	}
+	users, err := b.users(workers)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +118,7 @@ func (b *broker) configure(addr string) (*server.Options, error) {
 }
 
 // users are this process, which may do everything, and the workers.
-func (b *broker) users() ([]*server.NkeyUser, error) {
+func (b *broker) users(workers []remote.Worker) ([]*server.NkeyUser, error) {
 	public, err := b.self.PublicKey()
 	if err != nil {
 		return nil, fmt.Errorf("reading a key: %w", err)
@@ -130,10 +134,6 @@ func (b *broker) users() ([]*server.NkeyUser, error) {
 	}
 	out = append(out, &server.NkeyUser{Nkey: public, Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{remote.OperatorSubject}}, Subscribe: &server.SubjectPermission{Allow: []string{remote.Inbox(remote.OperatorName) + ".>"}}}})
-	workers, err := b.keys.Workers()
-	if err != nil {
-		return nil, err
-	}
 	for _, w := range workers {
 		out = append(out, &server.NkeyUser{Nkey: w.Key, Permissions: permissions(b.token, w)})
 	}
@@ -153,12 +153,16 @@ func permissions(token string, w remote.Worker) *server.Permissions {
 		Subscribe: &server.SubjectPermission{Allow: []string{remote.Inbox(w.Name) + ".>"}}}
 }
 
-// refresh lets in the workers with these public keys. Others are disconnected.
-func (b *broker) refresh(keys []string) error {
+// refresh lets in these workers. Others are disconnected.
+func (b *broker) refresh(workers []remote.Worker) error {
+	keys := []string{}
+	for _, w := range workers {
+		keys = append(keys, w.Key)
+	}
 	if slices.Equal(keys, b.known) {
 		return nil
 	}
-	users, err := b.users()
+	users, err := b.users(workers)
 	if err != nil {
 		return err
 	}

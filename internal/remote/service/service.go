@@ -18,6 +18,7 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
@@ -112,6 +113,9 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 			o.Starts(remote.Produce, record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}, "")
 		}}
 	}
+	if h, ok := config.Agent.(*agent.Harness); ok && h.Producer.Gateway.Relay != nil {
+		o.Desk, o.Accounts = distant.NewDesk(h.Producer.Gateway.Relay), h.Producer.Gateway.Accounts
+	}
 	h, err := hub.Open(ctx, o)
 	if err != nil {
 		return nil, fault.As(hubFault(err), err)
@@ -202,7 +206,7 @@ func (r Run) orders() (map[remote.Role]remote.Order, error) {
 	if r.Facts.Sandboxed {
 		produce.Harness = &remote.Harness{Type: cfg.Harness.Type, Env: cfg.Harness.Env, Required: cfg.Harness.Required, Config: cfg.Harness.Config.JSON()}
 		produce.Env = map[string]string{}
-		for _, name := range cfg.Harness.Env {
+		for _, name := range r.Facts.Env { // of which none has a provider's key
 			if value, ok := r.LookupEnv(name); ok {
 				produce.Env[name] = value
 			}

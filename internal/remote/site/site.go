@@ -17,9 +17,13 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/families"
 	"securebench/internal/family"
+	"securebench/internal/gateway/relay"
+	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/remote"
 	"securebench/internal/remote/worker"
@@ -58,9 +62,9 @@ func Opener(engine sandbox.Engine, slots int, warn func(string)) func(context.Co
 // open makes a site.
 func open(ctx context.Context, engine sandbox.Engine, set worker.Setting, warn func(string)) (_ *Site, err error) {
 	order, verifies := set.Orders[remote.Verify]
-	produce, produces := set.Orders[remote.Produce]
+	produces, made := set.Orders[remote.Produce]
 	if !verifies {
-		order = produce
+		order = produces
 	}
 	cfg := configuration(order)
 	public, eval := digests(order.Public), digests(order.Eval)
@@ -87,8 +91,8 @@ func open(ctx context.Context, engine sandbox.Engine, set worker.Setting, warn f
 	if verifies {
 		s.Local.Verifiers = s.scorer.Verifiers
 	}
-	if produces && produce.Harness != nil {
-		s.Local.Agent, err = s.equip(configuration(produce), produce, w, warn)
+	if made && produces.Harness != nil {
+		s.Local.Agent, err = s.equip(configuration(produces), produces, w, set.Relay, warn)
 	}
 	return s, err
 }
@@ -110,7 +114,7 @@ func digests(files map[string]remote.File) map[string]string {
 }
 
 // equip sets up the agent that the run has configured.
-func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, warn func(string)) (agent.Agent, error) {
+func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, relayed func(record.AttemptKey) (distant.Way, bool), warn func(string)) (agent.Agent, error) {
 	section, err := source.ParseJSON("harness.config", 1, o.Harness.Config)
 	if err != nil {
 		return nil, err
@@ -121,7 +125,14 @@ func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, w
 		return nil, err
 	}
 	lookup := func(name string) (string, bool) { v, ok := o.Env[name]; return v, ok }
-	s.agent, err = opener(setup.Around{Outside: setup.Outside{LookupEnv: lookup}, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
+	provider := func(task string, number int, o relay.Options) (produce.Provider, error) {
+		way, ok := relayed(record.AttemptKey{Task: task, Attempt: number})
+		if !ok {
+			return nil, errors.New("the run has no way to a provider for its agents")
+		}
+		return way.Open(o), nil
+	}
+	s.agent, err = opener(setup.Around{Outside: setup.Outside{LookupEnv: lookup, Provider: provider}, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
 	if err != nil {
 		return nil, err
 	}

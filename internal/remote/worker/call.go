@@ -11,6 +11,7 @@ import (
 	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
+	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
@@ -26,7 +27,7 @@ func (s *session) do(ctx context.Context, h *held, ticket string) {
 	case err != nil:
 		out.Failed = attempt.Failed(err, verdict.PhasePrepare)
 	case q.Produce != nil:
-		out = s.produce(ctx, q)
+		out = s.produce(ctx, h, q)
 	case q.Verify != nil:
 		out = s.verify(ctx, h, &ticket, q)
 	case q.Complete != nil:
@@ -85,16 +86,25 @@ func (s *session) release(ctx context.Context, key record.AttemptKey) {
 
 // produce runs an agent. Of one that has ended, the capture alone is repeated: it must
 // not run, or be paid, twice.
-func (s *session) produce(ctx context.Context, q remote.Request) (out remote.Outcome) {
+func (s *session) produce(ctx context.Context, h *held, q remote.Request) (out remote.Outcome) {
 	req := *q.Produce
-	defer s.release(ctx, record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt})
+	key := record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}
+	defer s.release(ctx, key)
+	s.mu.Lock()
+	s.ways[key] = h.relay
+	s.mu.Unlock()
+	defer s.forget(key)
+	var used map[string]int64 // of an agent whose capture is repeated, which says so once
 	for try := 0; ; try++ {
 		p, err := s.site.Produce(ctx, req)
 		if err == nil {
+			p.Usage = record.SumUsage(used, p.Usage)
 			out.Produced = &p
 			return out
 		}
 		failed := failure(err, verdict.PhaseProduce)
+		used = record.SumUsage(used, failed.Usage)
+		failed.Usage = used
 		if failed.Stands && try < s.retries && attended.Pause(ctx, again) == nil {
 			continue
 		}
@@ -104,6 +114,21 @@ func (s *session) produce(ctx context.Context, q remote.Request) (out remote.Out
 		out.Failed = failed
 		return out
 	}
+}
+
+// way returns the way of an attempt's agent to its provider, false if it has none.
+func (s *session) way(key record.AttemptKey) (distant.Way, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ticket := s.ways[key]
+	return distant.Way{Transport: s.relay, Base: s.base, Ticket: ticket}, ticket != ""
+}
+
+// forget forgets the way of an attempt's agent.
+func (s *session) forget(key record.AttemptKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ways, key)
 }
 
 // failure returns the error of a call as a value.

@@ -19,6 +19,7 @@ import (
 type held struct {
 	remote.Held
 	cancel context.CancelCauseFunc
+	relay  string // ticket of its agent's way to the provider
 }
 
 // errTaken ends a call that nobody waits for here any more.
@@ -285,7 +286,7 @@ func (s *session) claim(ctx context.Context, h *held) (ticket string, ok bool) {
 	switch g.State {
 	case remote.OK:
 		s.mu.Lock()
-		h.Grant = g.Grant
+		h.Grant, h.relay = g.Grant, g.Relay
 		s.mu.Unlock()
 		return g.Ticket, true
 	case remote.Later:

@@ -7,6 +7,7 @@ package worker
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -22,7 +23,9 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
 	"securebench/internal/sandbox"
 )
@@ -57,6 +60,8 @@ type Setting struct {
 	// does not verify.
 	Public, Eval string
 	Store        attempt.Store
+	// Relay is the way of an attempt's agent to its provider, false if it has none.
+	Relay func(key record.AttemptKey) (distant.Way, bool)
 }
 
 // Options configure a worker. All fields are required unless noted.
@@ -105,7 +110,7 @@ type worker struct {
 
 // serve serves one run until that has finished.
 func (w *worker) serve(ctx context.Context) (err error) {
-	s := &session{worker: w, active: map[string]*held{}, changed: make(chan struct{}, 1)}
+	s := &session{worker: w, active: map[string]*held{}, ways: map[record.AttemptKey]string{}, changed: make(chan struct{}, 1)}
 	s.disconnected()
 	if err := s.connect(ctx); err != nil {
 		return err
@@ -134,7 +139,8 @@ type session struct {
 	conn  *nats.Conn
 	queue *nats.Subscription // for jobs
 	web   *http.Client
-	base  string // of HTTPS
+	relay *http.Transport // of agents to their provider
+	base  string          // of HTTPS
 	site  Site
 	shelf *shelf
 	dir   string // of this session
@@ -145,7 +151,8 @@ type session struct {
 
 	mu      sync.Mutex
 	run     remote.Welcome
-	active  map[string]*held // by job
+	active  map[string]*held             // by job
+	ways    map[record.AttemptKey]string // tickets of agents' ways to their provider
 	end     ending
 	link    context.Context // of the connection
 	cut     context.CancelFunc
@@ -303,7 +310,7 @@ func (s *session) welcomed(run remote.Welcome) error {
 	if err != nil {
 		return fault.Errorf(fault.Usage, "--hub: %w (write ADDRESS:PORT)", err)
 	}
-	tls, err := s.Credential.Client()
+	secure, err := s.Credential.Client()
 	if err != nil {
 		return err
 	}
@@ -314,13 +321,21 @@ func (s *session) welcomed(run remote.Welcome) error {
 	}
 	s.run, s.base = run, "https://"+net.JoinHostPort(host, fmt.Sprint(run.Port))
 	if s.web == nil {
-		t := &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: 2 * time.Minute}
-		if s.Dial != nil {
-			t.DialContext = func(_ context.Context, network, address string) (net.Conn, error) { return s.Dial(network, address) }
-		}
-		s.web = &http.Client{Transport: t}
+		web := s.transport(secure)
+		web.ForceAttemptHTTP2, web.ResponseHeaderTimeout = true, 2*time.Minute
+		s.web, s.relay = &http.Client{Transport: web}, s.transport(secure)
+		s.relay.DisableCompression, s.relay.MaxIdleConnsPerHost = true, 64
 	}
 	return nil
+}
+
+// transport returns a transport to the hub, of HTTP/1.1 unless more is asked of it.
+func (s *session) transport(secure *tls.Config) *http.Transport {
+	t := &http.Transport{TLSClientConfig: secure.Clone(), MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute}
+	if s.Dial != nil {
+		t.DialContext = func(_ context.Context, network, address string) (net.Conn, error) { return s.Dial(network, address) }
+	}
+	return t
 }
 
 // ended returns whether the session ends.
@@ -354,7 +369,7 @@ func (s *session) furnish(ctx context.Context) (err error) {
 		return err
 	}
 	s.shelf = newShelf(inner, store)
-	set.Store = s.shelf
+	set.Store, set.Relay = s.shelf, s.way
 	if s.site, err = s.Open(ctx, set); err != nil {
 		return errors.Join(err, s.shelf.close(), os.RemoveAll(s.dir))
 	}

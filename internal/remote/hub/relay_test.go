@@ -1,0 +1,184 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"securebench/internal/agent"
+	"securebench/internal/awaittest"
+	"securebench/internal/gateway/relay"
+	"securebench/internal/gateway/relay/distant"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/remote"
+	"securebench/internal/remote/worker"
+	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
+)
+
+type upstream func(*http.Request) (*http.Response, error)
+
+func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) { return u(r) }
+
+// asking is a site whose agents ask their provider once.
+type asking struct {
+	site
+	relay func(record.AttemptKey) (distant.Way, bool)
+}
+
+func (s *asking) Produce(ctx context.Context, req agent.Request) (attempt.Produced, error) {
+	way, ok := s.relay(record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt})
+	if !ok {
+		return attempt.Produced{}, errors.New("there is no way to the provider")
+	}
+	p := way.Open(relay.Options{Token: "token"})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return attempt.Produced{}, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- p.Serve(ctx, ln) }()
+	asked := make(chan error, 1)
+	go func() { asked <- ask(ctx, ln.Addr().String()) }()
+	select {
+	case err = <-asked:
+	case <-p.Failed():
+		err = p.Err()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	stop()
+	if err := errors.Join(err, <-done, p.Err()); err != nil {
+		return attempt.Produced{}, attempt.Failed(err, verdict.PhaseProduce)
+	}
+	out, err := s.answer(req)
+	out.Usage, out.End = map[string]int64{"steps": 1}, sandbox.Exited
+	return out, err
+}
+
+// ask makes a request as an agent does.
+func ask(ctx context.Context, address string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/responses", strings.NewReader(`{"model":"m","stream":true,"input":"hi"}`))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer token")
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	return err
+}
+
+// provider is a fleet's, whose first answer does not end.
+func (f *fleet) provider() (begun, left chan struct{}) {
+	f.Helper()
+	begun, left = make(chan struct{}, 8), make(chan struct{}, 8)
+	first := true
+	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return "sk-canary-0123456789abcdef" }, Model: "m",
+		Transport: upstream(func(r *http.Request) (*http.Response, error) {
+			var body io.ReadCloser = io.NopCloser(strings.NewReader("event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}\n\n"))
+			if first {
+				first = false
+				from, to := io.Pipe()
+				context.AfterFunc(r.Context(), func() { _ = to.CloseWithError(context.Canceled); left <- struct{}{} })
+				body = from
+				begun <- struct{}{}
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
+		})})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.o.Desk = distant.NewDesk(r)
+	return begun, left
+}
+
+// asks lets a worker's agents ask their provider.
+func asks(o *worker.Options) {
+	o.Open = func(_ context.Context, set worker.Setting) (worker.Site, error) {
+		return &asking{site: site{store: set.Store}, relay: set.Relay}, nil
+	}
+}
+
+// TestFencedRelay: when a worker loses its job, the agent's way to the provider ends with
+// it, in the middle of an answer. What was used counts as that of a try, and another
+// worker's agent has a way of its own.
+func TestFencedRelay(t *testing.T) {
+	f := newFleet(t)
+	begun, left := f.provider()
+	h := f.open()
+	f.start(f.invite("first", remote.Produce), site{}, asks, func(o *worker.Options) { o.Grace = 0 })
+	req := agent.Request{View: newTask(t, "task").Agent(), Attempt: 1, Dir: "task", Image: sandbox.Image{Ref: "img", ID: "sha256:1"}}
+	failed := make(chan error, 1)
+	go func() { _, err := h.Produce(t.Context(), req); failed <- err }()
+	<-begun
+	if err := f.keys.Revoke("first"); err != nil {
+		t.Fatal(err)
+	}
+	<-left
+	e, ok := errors.AsType[*attempt.Error](<-failed)
+	if !ok || !strings.Contains(e.Message, "was revoked") || e.Usage["requests"] != 1 || !strings.Contains(string(e.Raw[produce.NetworkFile]), "agent_left") {
+		t.Errorf("%+v", e)
+	}
+	second := f.start(f.invite("second", remote.Produce), site{}, asks)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		select {
+		case err := <-second.done:
+			second.done <- err
+			t.Errorf("the second worker ended with %v", err)
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	p, err := h.Produce(ctx, req)
+	if err != nil || p.Usage["requests"] != 1 || p.Usage["output_tokens"] != 7 || p.Usage["steps"] != 1 || len(p.Raw["exchanges.jsonl"]) == 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestReturnedRelay: a worker that leaves returns its job, whose agent had used something.
+// That counts with what the next worker's uses.
+func TestReturnedRelay(t *testing.T) {
+	f := newFleet(t)
+	begun, left := f.provider()
+	h := f.open()
+	first := f.start(f.invite("first", remote.Produce), site{}, asks, func(o *worker.Options) { o.Grace = 0 })
+	type result struct {
+		p   attempt.Produced
+		err error
+	}
+	done := make(chan result, 1)
+	req := agent.Request{View: newTask(t, "task").Agent(), Attempt: 1, Dir: "task", Image: sandbox.Image{Ref: "img", ID: "sha256:1"}}
+	go func() { p, err := h.Produce(t.Context(), req); done <- result{p, err} }()
+	<-begun
+	first.stop()
+	<-left
+	if err := first.ended(t); !errors.Is(err, worker.ErrDrained) {
+		t.Errorf("the worker ended with %v", err)
+	}
+	f.start(f.invite("second", remote.Produce), site{}, asks)
+	var got result
+	awaittest.Until(t, "the second agent", func() bool {
+		select {
+		case got = <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	if got.err != nil || got.p.Usage["requests"] != 2 || strings.Count(string(got.p.Raw["exchanges.jsonl"]), "\n") != 2 {
+		t.Errorf("%+v, %v", got.p.Usage, got.err)
+	}
+}

@@ -1,0 +1,121 @@
+package hub
+
+import (
+	"time"
+
+	"securebench/internal/gateway/relay/distant"
+	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/remote"
+)
+
+// visit is an agent's way to its provider, by one grant of its job.
+type visit struct {
+	*distant.Visit
+	ticket string
+}
+
+// admit gives the agent of a job a way to its provider, and ends that of an earlier grant:
+// what is fenced spends nothing. It returns the ticket, "" if the agent has no provider.
+// The caller holds the lock.
+func (h *Hub) admit(j *job, again bool) string {
+	if h.Desk == nil || j.role != remote.Produce {
+		return ""
+	}
+	if again && len(j.visits) > 0 {
+		return j.visits[len(j.visits)-1].ticket
+	}
+	h.dismiss(j)
+	ticket, key := random(), j.key
+	j.visits = append(j.visits, &visit{ticket: ticket, Visit: h.Desk.Admit(ticket, func() (map[string]int64, func(map[string]int64) error) {
+		if h.Accounts == nil {
+			return nil, nil
+		}
+		return h.Accounts.Begin(key.Task, key.Attempt)
+	})})
+	return ticket
+}
+
+// dismiss ends the way to the provider of a job's agent, whose worker has the job no more.
+// The caller holds the lock.
+func (h *Hub) dismiss(j *job) {
+	if len(j.visits) == 0 {
+		return
+	}
+	last := j.visits[len(j.visits)-1]
+	h.work.Go(func() { last.End() })
+}
+
+// known is what the run knows of the visits of a job, which counts all of them.
+type known struct{ visits []*distant.Known }
+
+// end ends a job's visits.
+func (h *Hub) end(j *job) (k known) {
+	h.mu.Lock()
+	visits := j.visits
+	h.mu.Unlock()
+	for _, v := range visits {
+		if of := v.End(); of != nil {
+			k.visits = append(k.visits, of)
+		}
+	}
+	return k
+}
+
+// Usage counts what the visits used.
+func (k known) Usage() (sum map[string]int64) {
+	for _, v := range k.visits {
+		sum = record.SumUsage(sum, v.Usage())
+	}
+	return sum
+}
+
+// Refusal is that of the last visit with one.
+func (k known) Refusal() (why string) {
+	for _, v := range k.visits {
+		if last := v.Refusal(); last != "" {
+			why = last
+		}
+	}
+	return why
+}
+
+// Held is how long the agents stood still.
+func (k known) Held() (sum time.Duration) {
+	for _, v := range k.visits {
+		sum += v.Held()
+	}
+	return sum
+}
+
+// Trace is the visits' exchanges, one after the other.
+func (k known) Trace() (all []byte) {
+	for _, v := range k.visits {
+		all = append(all, v.Trace()...)
+	}
+	return all
+}
+
+// reached adds what the run's relay knows of an agent to the end of its job.
+func (h *Hub) reached(j *job, e ending) ending {
+	if e.err != nil {
+		e.outcome, e.err = remote.Outcome{Failed: attempt.Failed(e.err, j.phase)}, nil
+	}
+	k := h.end(j)
+	if len(k.visits) == 0 {
+		return e
+	}
+	last := k.visits[len(k.visits)-1]
+	r := attempt.Reached{Reached: produce.Reached{Provider: k}, Spent: last.Spent(), Err: last.Err(), Secrets: h.Secrets}
+	for _, v := range k.visits {
+		r.Lines, r.Counts = append(r.Lines, v.Network...), record.SumUsage(r.Counts, v.Counts)
+	}
+	switch {
+	case e.outcome.Failed != nil:
+		r.AddToError(e.outcome.Failed)
+	case e.outcome.Produced != nil:
+		r.AddTo(e.outcome.Produced)
+	}
+	return e
+}
