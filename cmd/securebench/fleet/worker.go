@@ -21,10 +21,10 @@ import (
 
 // workerFlags are the flags of worker.
 type workerFlags struct {
-	hub, credentials, roles, cache string
-	slots                          int
-	grace                          time.Duration
-	stay                           bool
+	hub, credentials, roles, cache, runtime string
+	slots                                   int
+	grace                                   time.Duration
+	stay                                    bool
 }
 
 const workerHelp = `Work for a run with --hub: run its agents and score its candidates on this machine.
@@ -47,6 +47,7 @@ func (g group) workerCommand() *cobra.Command {
 	c.Flags().StringVar(&f.roles, "roles", "", "`ROLES` of the credential to take: produce, verify or produce,verify (default all)")
 	c.Flags().IntVar(&f.slots, "slots", 0, "do `N` jobs at the same time (default what the machine holds, at most min(cores, 4))")
 	c.Flags().StringVar(&f.cache, "cache", "", "`DIR` for candidates and files of packs while a run is served (default securebench/worker in the user's cache)")
+	c.Flags().StringVar(&f.runtime, "runtime", "", "sandbox.runtime of the run, if it has one: the runtime class `NAME` of the engine")
 	c.Flags().DurationVar(&f.grace, "grace", 30*time.Minute, "`TIME` to finish in when told to stop")
 	c.Flags().BoolVar(&f.stay, "stay", false, "wait for the next run when one has finished")
 	g.AddEngineFlag(c)
@@ -92,7 +93,9 @@ func (g group) work(ctx context.Context, f workerFlags) (err error) {
 		return err
 	}
 	warn := func(text string) { g.Say("warning: %s", text) }
-	engine, err := g.Engine()(ctx, config.Default().Sandbox, warn)
+	box := config.Default().Sandbox
+	box.Runtime = f.runtime
+	engine, err := g.Engine()(ctx, box, warn)
 	if err != nil {
 		return err
 	}

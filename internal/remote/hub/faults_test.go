@@ -377,6 +377,32 @@ func TestRevoke(t *testing.T) {
 	f.attempts(h, 1)
 }
 
+// TestUnsound: a result of which no record can be made is an error of the machine, ends
+// no run, and puts no file anywhere; what it says of streams is escaped.
+func TestUnsound(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	var left attempt.Produced
+	f.start(f.invite("a", remote.Produce), site{produce: func(_ context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+		p, err := s.answer(req)
+		p.Raw, p.Stdout, p.Metadata = left.Raw, left.Stdout, left.Metadata
+		return p, err
+	}})
+	long := verdict.NewMetadata(map[string]any{"x": strings.Repeat("y", maxSaid)})
+	for what, p := range map[string]attempt.Produced{"a path": {Raw: map[string][]byte{"../../salt": {1}}}, "a folder": {Raw: map[string][]byte{"a/b": {1}}},
+		"no name": {Raw: map[string][]byte{"": {1}}}, "much": {Metadata: long}} {
+		left = p
+		if _, err := h.Produce(t.Context(), agent.Request{View: newTask(t, "task").Agent(), Attempt: 1}); err == nil || attempt.ClassOf(err) != attempt.Infrastructure {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	left = attempt.Produced{Raw: map[string][]byte{"stdout": {1}, "network.jsonl": {2}}, Stdout: "a\x1b[2Jb"}
+	if p, err := h.Produce(t.Context(), agent.Request{View: newTask(t, "task").Agent(), Attempt: 1}); err != nil || strings.Contains(p.Stdout, "\x1b") || !strings.HasPrefix(p.Stdout, "a") {
+		t.Errorf("%q, %v", p.Stdout, err)
+	}
+}
+
 // TestUnfit: a call that a worker cannot make is an error of the machine with what the
 // worker says, and the worker goes on.
 func TestUnfit(t *testing.T) {

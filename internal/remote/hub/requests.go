@@ -335,6 +335,9 @@ func (j *job) read(r remote.Result) (out remote.Outcome, err error) {
 	if set != 1 || !fits {
 		return out, errors.New("its result is of another kind")
 	}
+	if err := sound(&out); err != nil {
+		return out, err
+	}
 	p := out.Produced
 	if p == nil {
 		return out, nil
