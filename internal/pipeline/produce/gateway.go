@@ -103,7 +103,7 @@ type server interface {
 
 // Provider is an attempt's way to its provider: a [relay.Attempt], or what leads to one
 // that another process has.
-type Provider interface {
+type Provider interface { //nolint:interfacebloat // a relay.Attempt both serves and counts
 	server
 	Provided
 	Spent() bool
