@@ -231,7 +231,7 @@ func TestHubResume(t *testing.T) {
 	run, addr := f.run(tester, "-o", out)
 	w := f.start("worker", "--hub", addr, "--credentials", credentials, "--grace", "0s")
 	awaittest.Until(t, "a record", func() bool { return lines() > 2 })
-	if res := f.must("hub", "status", "--hub", addr); !strings.Contains(res.stdout, ": 1 worker, queued ") || !strings.Contains(res.stdout, "\nboth.") {
+	if res := f.must("hub", "status", "--hub", addr); !strings.Contains(res.stdout, "\nboth.") || !strings.Contains(res.stdout, "\nverify ") {
 		t.Errorf("status: %s", res.stdout)
 	}
 	if res := f.must("hub", "list"); !strings.HasPrefix(res.stdout, "both  produce,verify  invited ") {
@@ -284,6 +284,46 @@ func TestHubWorkerKilled(t *testing.T) {
 	f.must("verify", out)
 }
 
+// TestHubDrain: a worker that the operator drains ends with its own exit code, and another
+// one does the rest.
+func TestHubDrain(t *testing.T) {
+	t.Parallel()
+	image := needEngine(t)
+	dir, f := t.TempDir(), newMachines(t)
+	tester, want := mixedPack(t, dir, image, ownRun("hub-drain"), 20, 1)
+	out, credentials := filepath.Join(t.TempDir(), "out"), f.invite("both", "produce,verify")
+	run, addr := f.run(tester, "-o", out)
+	if res := f.must("hub", "status", "--hub", addr); !strings.Contains(res.stdout, "no worker has joined") {
+		t.Errorf("%s", res.stdout)
+	}
+	first := f.start("worker", "--hub", addr, "--credentials", credentials)
+	var s struct {
+		Workers []struct{ State string }
+	}
+	awaittest.Until(t, "a job", func() bool {
+		if err := json.Unmarshal([]byte(f.must("hub", "status", "--hub", addr, "--json").stdout), &s); err != nil {
+			t.Fatal(err)
+		}
+		return len(s.Workers) == 1 && s.Workers[0].State == "busy"
+	})
+	if res := f.must("hub", "status", "--hub", addr); !strings.Contains(res.stdout, "both.") || !strings.Contains(res.stdout, "produce,verify") {
+		t.Errorf("%s", res.stdout)
+	}
+	if res := securebench(t, f.env, "hub", "drain", "--hub", addr, "nobody"); res.code != exitRefused || strings.Count(res.stderr, "\n") != 1 {
+		t.Errorf("exit %d\n%s", res.code, res.stderr)
+	}
+	f.must("hub", "drain", "--hub", addr, "both")
+	f.ends(first, exitDrained)
+	second := f.start("worker", "--hub", addr, "--credentials", credentials)
+	f.ends(run, exitDone)
+	f.ends(second, exitDone)
+	sameVerdicts(t, out, want)
+	f.must("verify", out)
+	if res := securebench(t, f.env, "hub", "status", "--hub", addr); res.code != exitRefused || strings.Count(res.stderr, "\n") != 1 {
+		t.Errorf("after the end: exit %d\n%s", res.code, res.stderr)
+	}
+}
+
 // TestHubRefuses: what cannot run on workers is refused before anything runs.
 func TestHubRefuses(t *testing.T) {
 	t.Parallel()
@@ -310,7 +350,7 @@ func TestHubRefuses(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}
 	}
-	for _, args := range [][]string{{"worker"}, {"hub"}, {"hub", "invite"}, {"hub", "invite", "--name", "A", "-o", filepath.Join(dir, "x")}, {"hub", "revoke", "nobody"}, {"hub", "status"}, {"hub", "drain", "A B"}} {
+	for _, args := range [][]string{{"worker"}, {"hub"}, {"hub", "invite"}, {"hub", "invite", "--name", "A", "-o", filepath.Join(dir, "x")}, {"hub", "revoke", "nobody"}, {"hub", "status"}, {"hub", "drain"}, {"hub", "drain", "x"}} {
 		if res := securebench(t, f.env, args...); res.code != exitUsage && res.code != exitConfig {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}

@@ -125,36 +125,6 @@ const OperatorName = "operator"
 // OperatorSubject is where the operator asks a run.
 const OperatorSubject = "sb.operator"
 
-// Question is what the operator asks or orders.
-type Question struct {
-	Drain string `json:"drain,omitzero"` // a name whose workers are to leave, or ""
-}
-
-// Status is the answer to a [Question].
-type Status struct {
-	RunID   string         `json:"run_id"`
-	Queued  map[Role]int   `json:"queued"` // jobs that no worker has
-	Workers []WorkerStatus `json:"workers"`
-	Drained int            `json:"drained,omitzero"` // workers that were told to leave
-}
-
-// WorkerStatus is a worker that is connected.
-type WorkerStatus struct {
-	ID     string        `json:"id"`
-	Roles  []Role        `json:"roles"`
-	Silent time.Duration `json:"silent_ns"` // since it was last heard of
-	Leaves bool          `json:"leaves,omitzero"`
-	Jobs   []JobStatus   `json:"jobs"`
-}
-
-// JobStatus is a job that a worker has.
-type JobStatus struct {
-	Task    string        `json:"task"`
-	Attempt int           `json:"attempt"`
-	Role    Role          `json:"role"`
-	Age     time.Duration `json:"age_ns"`
-}
-
 // Hello is how a worker introduces itself.
 type Hello struct {
 	Build  string       `json:"build"` // digest of its program
@@ -224,8 +194,9 @@ type Held struct {
 
 // Beat says what a worker has.
 type Beat struct {
-	Jobs    []Held `json:"jobs"`
-	Leaving bool   `json:"leaving,omitzero"` // it asks for no more
+	Jobs     []Held `json:"jobs"`
+	Draining bool   `json:"draining,omitzero"` // it takes no more
+	Leaving  bool   `json:"leaving,omitzero"`  // it has no more
 }
 
 // Pulse is the answer to a [Beat].

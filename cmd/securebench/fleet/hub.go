@@ -1,12 +1,10 @@
 package fleet
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +16,7 @@ import (
 )
 
 func (g group) hubCommand() *cobra.Command {
-	c := &cobra.Command{Use: "hub", Short: "Say which machines may work for runs with --hub", Args: cobra.NoArgs, RunE: subcommand.Missing}
+	c := &cobra.Command{Use: "hub", Short: "Say which machines may work for runs with --hub, and see how they are", Args: cobra.NoArgs, RunE: subcommand.Missing}
 	c.AddCommand(g.initCommand(), g.inviteCommand(), g.revokeCommand(), g.listCommand(), g.statusCommand(), g.drainCommand())
 	return c
 }
@@ -154,84 +152,4 @@ func join(roles []remote.Role) string {
 		out[i] = string(r)
 	}
 	return strings.Join(out, ",")
-}
-
-func (g group) statusCommand() *cobra.Command {
-	var addr string
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "status --hub ADDRESS:PORT", Short: "Show the workers of a run and what they do", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := ask(c.Context(), addr, remote.Question{})
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return g.PrintJSON(s)
-			}
-			return g.status(s)
-		},
-	}
-	c.Flags().StringVar(&addr, "hub", "", "`ADDRESS:PORT` of the run")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return c
-}
-
-// ask asks a run.
-func ask(ctx context.Context, addr string, q remote.Question) (remote.Status, error) {
-	if addr == "" {
-		return remote.Status{}, subcommand.UsageError(errors.New("give --hub ADDRESS:PORT"))
-	}
-	keys, err := remote.DefaultKeys()
-	if err != nil {
-		return remote.Status{}, fault.As(fault.Config, err)
-	}
-	s, err := keys.Ask(ctx, addr, q)
-	if errors.Is(err, remote.ErrNoRun) {
-		return s, fault.As(fault.Refused, err)
-	}
-	return s, fault.As(fault.Config, err)
-}
-
-// status prints how a run is: each worker, and its jobs, the oldest first.
-func (g group) status(s remote.Status) error {
-	out := console.NewTable(g.Stdout)
-	out.Line("run %s: %s, queued %d to produce and %d to verify", redact.Quote(s.RunID), console.Plural(len(s.Workers), "worker"), s.Queued[remote.Produce], s.Queued[remote.Verify])
-	for _, w := range s.Workers {
-		leaves := ""
-		if w.Leaves {
-			leaves = ", leaving"
-		}
-		out.Line("%s\t%s\t%s\theard of %s ago%s", w.ID, join(w.Roles), console.Plural(len(w.Jobs), "job"), w.Silent.Round(time.Second), leaves)
-		for _, j := range w.Jobs {
-			out.Line("  %s\tattempt %d\t%s\tfor %s", redact.Quote(j.Task), j.Attempt, j.Role, j.Age.Round(time.Second))
-		}
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("printing the status: %w", err)
-	}
-	return nil
-}
-
-func (g group) drainCommand() *cobra.Command {
-	var addr string
-	c := &cobra.Command{
-		Use: "drain NAME --hub ADDRESS:PORT", Short: "Let the workers with a credential finish what they have and leave", Args: subcommand.Need("NAME"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if !remote.ValidName(args[0]) {
-				return subcommand.UsageError(fmt.Errorf("%s is no name of a credential: see securebench hub list", redact.Quote(args[0])))
-			}
-			s, err := ask(c.Context(), addr, remote.Question{Drain: args[0]})
-			if err != nil {
-				return err
-			}
-			if s.Drained == 0 {
-				return fault.Errorf(fault.Refused, "no worker with the credential %s is there (see securebench hub status)", args[0])
-			}
-			g.Say("told %s to leave", console.Plural(s.Drained, "worker"))
-			return nil
-		},
-	}
-	c.Flags().StringVar(&addr, "hub", "", "`ADDRESS:PORT` of the run")
-	return c
 }

@@ -83,6 +83,7 @@ type Hub struct {
 	invited map[string][]remote.Role
 	tickets map[string]ticket
 	by      map[record.AttemptKey]record.By
+	tally   tally
 	done    bool // the run has finished
 	ended   bool // this part of it has
 }
@@ -97,9 +98,10 @@ type Worker struct {
 	First      time.Time // seen
 	Last       time.Time
 	Deliveries int
-	leaves     bool // it was told to
 	left       bool
 	silent     bool // for a lease
+	draining   bool // it takes no more
+	leaves     bool // it was told to, by the operator
 }
 
 var _ attempt.Fleet = (*Hub)(nil)
@@ -110,7 +112,7 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 		o.Lease = remote.DefaultLease
 	}
 	h := &Hub{Options: o, token: remote.Token(o.RunID, digest.Bytes(o.Salt[:])), jobs: map[string]*job{}, workers: map[string]*Worker{},
-		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, by: map[record.AttemptKey]record.By{}}
+		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, tally: newTally(), by: map[record.AttemptKey]record.By{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close(ctx, false))

@@ -416,17 +416,17 @@ func TestOperator(t *testing.T) {
 	}
 	id := <-g.began
 	s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{})
-	if err != nil || s.RunID != "run" || len(s.Workers) != 1 || len(s.Workers[0].Jobs) != 1 || s.Workers[0].Jobs[0].Task != id || s.Drained != 0 {
+	if err != nil || s.RunID != "run" || len(s.Workers) != 1 || len(s.Jobs) != 1 || s.Jobs[0].TaskID != id || len(s.Drained) != 0 {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	awaittest.Until(t, "the queue", func() bool {
 		s, err = f.keys.Ask(t.Context(), h.Addr(), remote.Question{})
-		return err == nil && s.Queued[remote.Produce] == 1
+		return err == nil && s.Queues[0].Queued == 1
 	})
-	if s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{Drain: "nobody"}); err != nil || s.Drained != 0 {
+	if s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{Drain: "nobody"}); err != nil || len(s.Drained) != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{Drain: "first"}); err != nil || s.Drained != 1 {
+	if s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{Drain: "first"}); err != nil || len(s.Drained) != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	close(g.finish)

@@ -41,9 +41,9 @@ type job struct {
 	// What follows is guarded by the hub's lock.
 	holder   string // "" for none
 	grant    int64
-	since    time.Time // it has a holder
 	restored bool      // the holder has it from an earlier part of the run
 	beat     time.Time // the last of its holder
+	since    time.Time // it is queued, or its holder has it
 	ticket   string
 	visits   []*visit             // of agents at their provider, the holder's last
 	stored   *candidate.Candidate // that the holder has put
@@ -109,6 +109,7 @@ func (h *Hub) outcome(j *job, e ending) (remote.Outcome, error) {
 func (h *Hub) add(j *job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	j.since = time.Now()
 	if g, ok := h.journal.held(j.id); ok {
 		j.grant = g.Grant
 		if j.holder = g.Who; g.Who != "" {
@@ -230,7 +231,7 @@ func (h *Hub) expire() {
 			continue
 		}
 		if j.restored {
-			j.holder, j.restored = "", false
+			j.holder, j.restored, j.since = "", false, time.Now()
 			continue
 		}
 		j.end(ending{err: fmt.Errorf("the worker %s stopped answering", j.holder)})

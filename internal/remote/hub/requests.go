@@ -93,12 +93,12 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	h.mu.Unlock()
 	switch {
 	case m.Build != h.Build:
-		return remote.Welcome{Refused: "it is another build of securebench: install the one that the run has"}
+		return h.refuse(name, "it is another build of securebench: install the one that the run has")
 	case len(roles) == 0:
-		return remote.Welcome{Refused: "its credential allows none of the roles that it asks for"}
+		return h.refuse(name, "its credential allows none of the roles that it asks for")
 	}
 	if why := unequal(h.Engine, m.Engine); why != "" {
-		return remote.Welcome{Refused: why}
+		return h.refuse(name, why)
 	}
 	if w == nil { // greetings are heard one after the other
 		w = &Worker{ID: who, Name: name, Roles: roles, Engine: m.Engine, First: time.Now(), Last: time.Now()}
@@ -124,6 +124,14 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 		out.Tickets[r] = t
 	}
 	return out
+}
+
+// refuse does not let a worker in.
+func (h *Hub) refuse(name, why string) remote.Welcome {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tally.refuse(name, why)
+	return remote.Welcome{Refused: why}
 }
 
 // came reports a worker that joins or answers again, if there is one.
@@ -182,7 +190,7 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	}
 	again := j.holder == who && (c.Grant == j.grant || c.Grant == 0) // the answer was lost, or the ticket
 	switch {
-	case !again && j.holder != "":
+	case !again && (j.holder != "" || w.draining):
 		h.mu.Unlock()
 		return remote.Grant{State: remote.Later}
 	case !again && c.Grant > 0:
@@ -193,6 +201,7 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 		j.grant++
 		j.holder, j.since = who, time.Now()
 		w.Deliveries++
+		h.tally.deliveries++
 	}
 	delete(h.tickets, j.ticket)
 	j.beat, j.ticket = time.Now(), random()
@@ -226,7 +235,7 @@ func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
 		if w.silent && !b.Leaving {
 			here = new(*w)
 		}
-		w.Last, w.left, w.silent = time.Now(), b.Leaving, false
+		w.Last, w.left, w.silent, w.draining = time.Now(), b.Leaving, false, w.leaves || b.Draining
 		out.Drain = w.leaves
 	} else {
 		out.Hello = true
@@ -247,7 +256,7 @@ func (h *Hub) takeBack(who string, has []remote.Held) {
 		if j.holder != who || j.taken || slices.ContainsFunc(has, func(held remote.Held) bool { return held.ID == id }) {
 			continue
 		}
-		j.holder = ""
+		j.holder, j.since = "", time.Now()
 		h.dismiss(j)
 		delete(h.tickets, j.ticket)
 		h.work.Go(func() {
@@ -273,7 +282,7 @@ func (h *Hub) has(who string, held remote.Held) remote.State {
 	case j.nonce != held.Nonce:
 		return remote.Cancelled
 	case j.holder == "" && h.awaited(who, held.ID, held.Grant): // it was silent for a while, and nobody else has it
-		j.holder = who
+		j.holder, j.since = who, time.Now()
 	case j.holder != who || j.grant != held.Grant:
 		return remote.Fenced
 	}
@@ -298,18 +307,23 @@ func (h *Hub) result(who, id string, r remote.Result) remote.Answer {
 	case j == nil && h.awaited(who, id, r.Grant) && !h.ended:
 		return remote.Answer{State: remote.Later}
 	case j == nil, h.ended, j.taken:
+		h.tally.superseded++
 		return remote.Answer{State: remote.Superseded}
 	case j.nonce != r.Nonce:
+		h.tally.unread++
 		return remote.Answer{State: remote.Refused, Why: "it is not the result of this job"}
 	case j.holder != who || j.grant != r.Grant:
+		h.tally.superseded++
 		h.warn("a result of the worker %s comes too late: another one has the job", who)
 		return remote.Answer{State: remote.Superseded}
 	}
 	out, err := j.read(r)
 	if err != nil {
+		h.tally.unread++
 		j.end(ending{err: fmt.Errorf("the worker %s: %w", who, err)})
 		return remote.Answer{State: remote.Refused, Why: err.Error()}
 	}
+	h.tally.took[j.role].add(time.Since(j.since))
 	j.end(ending{outcome: out, who: who})
 	return remote.Answer{State: remote.Committed}
 }

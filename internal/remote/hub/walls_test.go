@@ -91,6 +91,7 @@ func TestPermissions(t *testing.T) {
 		"hear the jobs":            "sb.>",
 		"hear others' claims":      "sb." + h.token + ".claim.>",
 		"hear others' answers":     "_INBOX_other.>",
+		"hear the operator's":      remote.Inbox(remote.OperatorName) + ".>",
 		"hear all inboxes":         "_INBOX.>",
 		"hear the server's events": "$SYS.>",
 		"hear the queue's events":  "$JS.EVENT.>",

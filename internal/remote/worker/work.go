@@ -81,7 +81,7 @@ func (s *session) beatUntil(ctx context.Context) ending {
 // on: a hub that is away for a while loses nothing.
 func (s *session) beat(ctx context.Context) {
 	var p remote.Pulse
-	if s.ask(ctx, remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: s.has()}, &p) != nil {
+	if s.ask(ctx, remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: s.has(), Draining: s.draining}, &p) != nil {
 		return
 	}
 	s.mu.Lock()
@@ -119,6 +119,8 @@ func (s *session) drain(cancel context.CancelCauseFunc) {
 	s.Say(fmt.Sprintf("leaving when %d calls have ended, in %s at the latest", len(s.has()), s.Grace))
 	over, stop := context.WithCancel(context.Background())
 	defer stop()
+	s.draining = true
+	s.beat(over)
 	go func() { s.jobs.Wait(); stop() }()
 	every := time.NewTicker(s.run.Lease / 4)
 	defer every.Stop()

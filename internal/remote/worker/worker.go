@@ -145,7 +145,8 @@ type session struct {
 	shelf *shelf
 	dir   string // of this session
 
-	retries int // of a capture
+	retries  int  // of a capture
+	draining bool // of the goroutine that beats
 
 	jobs sync.WaitGroup
 
