@@ -30,7 +30,12 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	defer func() { _ = report.Close() }() // the stream remembers write errors
 	o.Progress, o.Notice = report, a.notice
 	if o.Hub != nil {
-		o.Hub.Serving = func(addr string) { a.say("serving workers at %s", addr) }
+		o.Hub.Serving = func(addr, metrics string) {
+			a.say("serving workers at %s", addr)
+			if metrics != "" {
+				a.say("serving metrics at http://%s/metrics", metrics)
+			}
+		}
 	}
 	r, err := run.Open(ctx, o)
 	if err != nil {

@@ -292,7 +292,8 @@ func TestHubDrain(t *testing.T) {
 	dir, f := t.TempDir(), newMachines(t)
 	tester, want := mixedPack(t, dir, image, ownRun("hub-drain"), 20, 1)
 	out, credentials := filepath.Join(t.TempDir(), "out"), f.invite("both", "produce,verify")
-	run, addr := f.run(tester, "-o", out)
+	run, addr := f.run(tester, "-o", out, "--metrics", "127.0.0.1:0")
+	awaittest.Until(t, "the metrics", func() bool { return strings.Contains(run.out.String(), "serving metrics at http://127.0.0.1:") })
 	if res := f.must("hub", "status", "--hub", addr); !strings.Contains(res.stdout, "no worker has joined") {
 		t.Errorf("%s", res.stdout)
 	}
@@ -345,7 +346,7 @@ func TestHubRefuses(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s", name, res.code, res.stderr)
 		}
 	}
-	for _, args := range [][]string{{"--inflight", "3"}, {"--hub", "127.0.0.1:0", "--inflight", "0"}, {"--hub", "127.0.0.1:0", "--lease", "1ms"}, {"--hub", "127.0.0.1:0", "--show-agent-output"}, {"--hub", "127.0.0.1:0", "--dry-run"}, {"--hub", "127.0.0.1:0", "--prepare", "2"}} {
+	for _, args := range [][]string{{"--inflight", "3"}, {"--hub", "127.0.0.1:0", "--inflight", "0"}, {"--hub", "127.0.0.1:0", "--lease", "1ms"}, {"--hub", "127.0.0.1:0", "--show-agent-output"}, {"--hub", "127.0.0.1:0", "--dry-run"}, {"--metrics", "127.0.0.1:0"}, {"--hub", "127.0.0.1:0", "--metrics", ":9090"}, {"--hub", "127.0.0.1:0", "--prepare", "2"}} {
 		if res := securebench(t, f.env, append([]string{"run", dir, "--agent", "null"}, args...)...); res.code != exitUsage {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}

@@ -70,7 +70,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 		if err != nil {
 			return o, fault.As(fault.Config, err)
 		}
-		o.Hub = &service.Hub{Addr: f.hub, Keys: keys, Inflight: f.inflight, Lease: f.lease}
+		o.Hub = &service.Hub{Addr: f.hub, Keys: keys, Inflight: f.inflight, Lease: f.lease, Metrics: f.metrics}
 	}
 	return o, f.openKeyring(&o)
 }

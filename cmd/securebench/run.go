@@ -29,7 +29,7 @@ type runFlags struct {
 	showCommands, showAgent           bool
 	model, baseURL, api               string
 	prepare, shard                    int
-	hub                               string
+	hub, metrics                      string
 	inflight                          int
 	lease                             time.Duration
 }
@@ -137,6 +137,7 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl.BoolVar(&f.showAgent, "show-agent-output", false, "show the agent's output, at most 64 KiB per task, and write agent-trace.log")
 	fl.StringVar(&f.hub, "hub", "", "let workers run the sandboxes, which connect to `ADDRESS:PORT` and the next port (see securebench worker)")
 	fl.IntVar(&f.inflight, "inflight", 0, fmt.Sprintf("with --hub: `N` attempts are queued or on workers (default %d)", service.DefaultInflight))
+	fl.StringVar(&f.metrics, "metrics", "", "with --hub: serve metrics for Prometheus at `ADDRESS:PORT` of this machine")
 	fl.DurationVar(&f.lease, "lease", 0, fmt.Sprintf("with --hub: after `TIME` without a sign of life, a worker's tasks go to others (default %s)", remote.DefaultLease))
 	a.addEngineFlag(c)
 	a.addLogFlag(c)
@@ -209,8 +210,8 @@ func (f *runFlags) checkShards(changed func(string) bool) error {
 // checkHub rejects flags that do not go together with --hub.
 func (f *runFlags) checkHub(changed func(string) bool) error {
 	switch {
-	case f.hub == "" && (changed("inflight") || changed("lease")):
-		return usageError(errors.New("--inflight and --lease are for --hub"))
+	case f.hub == "" && (changed("inflight") || changed("lease") || changed("metrics")):
+		return usageError(errors.New("--inflight, --lease and --metrics are for --hub"))
 	case f.hub == "":
 		return nil
 	case changed("prepare") || changed("shard"):
@@ -219,6 +220,8 @@ func (f *runFlags) checkHub(changed func(string) bool) error {
 		return usageError(errors.New("--inflight must be 1 or more"))
 	case changed("lease") && f.lease < time.Second:
 		return usageError(errors.New("--lease must be 1s or more"))
+	case changed("metrics") && remote.CheckLoopback(f.metrics) != nil:
+		return usageError(remote.CheckLoopback(f.metrics))
 	case f.showAgent:
 		return usageError(errors.New("--show-agent-output is for agents on this machine: with --hub, their output is in the records"))
 	case f.preview.dryRun:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -141,4 +142,14 @@ type Refusal struct {
 	Name  string `json:"name"`
 	Why   string `json:"why"` // the last time
 	Times int    `json:"times"`
+}
+
+// CheckLoopback returns an error unless an address is one of this machine that no other
+// reaches.
+func CheckLoopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("metrics are for this machine only, and %q is no address of it: write 127.0.0.1:PORT", addr)
+	}
+	return nil
 }

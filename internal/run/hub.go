@@ -36,7 +36,7 @@ func (r *Run) driveHub(ctx context.Context, disk string, config pipeline.Config)
 	}
 	r.reportStart(disk)
 	if r.Hub.Serving != nil {
-		r.Hub.Serving(h.Addr())
+		r.Hub.Serving(h.Addr(), h.MetricsAddr())
 	}
 	sum, err := pipeline.Run(ctx, config)
 	err = errors.Join(err, h.Close(ctx, err == nil))

@@ -106,11 +106,45 @@ func (h *Hub) with(serve func(http.ResponseWriter, *http.Request, ticket) error)
 			http.Error(w, "no such ticket", http.StatusForbidden)
 			return
 		}
+		from, to := &counted{ReadCloser: r.Body}, &counter{ResponseWriter: w}
+		r.Body, w = from, to
+		defer func() {
+			h.mu.Lock()
+			h.tally.in, h.tally.out = h.tally.in+from.n, h.tally.out+to.n
+			h.mu.Unlock()
+		}()
 		if err := serve(w, r, t); err != nil {
 			http.Error(w, err.Error(), status(err))
 		}
 	}
 }
+
+// counted counts what is read, and counter what is written.
+type (
+	counted struct {
+		io.ReadCloser
+		n int64
+	}
+	counter struct {
+		http.ResponseWriter
+		n int64
+	}
+)
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Unwrap returns what it writes to, for [http.ResponseController].
+func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // refusal is an error of what a worker asks for.
 type refusal struct {

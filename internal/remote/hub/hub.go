@@ -65,6 +65,10 @@ type Options struct {
 	// worker out for now.
 	Met  func(Worker) error
 	Warn func(string)
+	// Metrics is an address of this machine at which programs may read how the run is; ""
+	// is none. Attempts counts those of the run, for these; nil counts none.
+	Metrics  string
+	Attempts func() (planned, begun, recorded int)
 }
 
 // Hub is open for workers. It makes the calls of attempts by them.
@@ -73,6 +77,7 @@ type Hub struct {
 	token   string
 	broker  *broker
 	blobs   *blobs
+	meter   *meter // nil if nobody asked for one
 	journal *journal
 	stop    context.CancelFunc
 	work    sync.WaitGroup
@@ -130,6 +135,11 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 	if h.blobs, err = openBlobs(h); err != nil {
 		return nil, err
 	}
+	if o.Metrics != "" {
+		if h.meter, err = openMeter(h); err != nil {
+			return nil, err
+		}
+	}
 	if err = h.readInvited(); err != nil {
 		return nil, err
 	}
@@ -143,6 +153,14 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 
 // Addr is where workers connect.
 func (h *Hub) Addr() string { return h.broker.addr() }
+
+// MetricsAddr is where programs on this machine read metrics, "" for nowhere.
+func (h *Hub) MetricsAddr() string {
+	if h.meter == nil {
+		return ""
+	}
+	return h.meter.addr
+}
 
 // Close ends the service; done says that the run has finished, and workers leave.
 func (h *Hub) Close(ctx context.Context, done bool) error {
@@ -159,6 +177,9 @@ func (h *Hub) Close(ctx context.Context, done bool) error {
 	}
 	h.work.Wait()
 	var errs []error
+	if h.meter != nil {
+		errs = append(errs, h.meter.close())
+	}
 	if h.blobs != nil {
 		errs = append(errs, h.blobs.close())
 	}

@@ -190,7 +190,7 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	}
 	again := j.holder == who && (c.Grant == j.grant || c.Grant == 0) // the answer was lost, or the ticket
 	switch {
-	case !again && (j.holder != "" || w.draining):
+	case !again && (j.holder != "" || w.draining && c.Grant == 0):
 		h.mu.Unlock()
 		return remote.Grant{State: remote.Later}
 	case !again && c.Grant > 0:

@@ -2,6 +2,7 @@ package service
 
 import (
 	"strings"
+	"sync"
 
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
@@ -12,13 +13,35 @@ import (
 // seen passes events of a run on, with the workers that make its calls.
 type seen struct {
 	progress.Reporter
-	hub *hub.Hub
+	hub     *hub.Hub
+	planned int
+
+	mu              sync.Mutex
+	begun, recorded int // attempts; begun are those without a record
+}
+
+// attempts counts the attempts of the run.
+func (s *seen) attempts() (planned, begun, recorded int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.planned, s.begun, s.recorded
+}
+
+// count notes that attempts have begun or ended.
+func (s *seen) count(begun, recorded int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun, s.recorded = s.begun+begun, s.recorded+recorded
 }
 
 // Event adds the worker to an event. A verification begins when a worker has it, which
 // the hub reports.
 func (s *seen) Event(e progress.Event) {
 	switch event := e.(type) {
+	case progress.TaskStart:
+		s.count(1, 0)
+	case progress.TaskDone:
+		s.count(-1, 1)
 	case progress.VerifierStart:
 		return
 	case progress.ProducerDone:

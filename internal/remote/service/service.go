@@ -42,8 +42,11 @@ type Hub struct {
 	Keys     remote.Keys
 	Inflight int           // attempts that are queued or under way; 0 is the default
 	Lease    time.Duration // how long a worker may be silent; 0 is the default
-	// Serving is called with the address when the hub is open; nil is not.
-	Serving func(addr string)
+	// Metrics is an address of this machine for programs that watch the run; "" is none.
+	Metrics string
+	// Serving is called with the addresses of the hub and of its metrics when the hub is
+	// open; nil is not.
+	Serving func(addr, metrics string)
 }
 
 // Plan says how many attempts take place at the same time: what bounds them are the
@@ -104,6 +107,8 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 		Orders: orders, Files: r.Scorer.Files, Store: &commit.Committer{Store: r.Store}, Secrets: r.Secrets, Journal: journal, Warn: r.Warn,
 		Met: func(w hub.Worker) error { return r.Met(w.Record()) }}
 	report(r.Progress, &o)
+	watched := &seen{Reporter: r.Progress, planned: config.Total, recorded: len(config.Kept)}
+	o.Metrics, o.Attempts = at.Metrics, watched.attempts
 	if r.Scorer.Engine != nil {
 		info := r.Scorer.Engine.Info()
 		o.Engine = &info
@@ -121,7 +126,7 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 		return nil, fault.As(hubFault(err), err)
 	}
 	config.Worker, config.Plan, config.Probe, config.Verifiers = h, nil, nil, r.away(h)
-	config.Progress = &seen{r.Progress, h}
+	watched.hub, config.Progress = h, watched
 	return h, nil
 }
 

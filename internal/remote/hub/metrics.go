@@ -1,0 +1,137 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"securebench/internal/attended"
+	"securebench/internal/remote"
+)
+
+// meter serves the metrics of a hub to programs on this machine.
+type meter struct {
+	server *http.Server
+	addr   string
+	served chan struct{}
+}
+
+// openMeter serves metrics in Prometheus' text format at an address of this machine.
+func openMeter(h *Hub) (*meter, error) {
+	if err := remote.CheckLoopback(h.Options.Metrics); err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", h.Options.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("serving metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(h.metrics()) // whoever has gone asks again
+	})
+	m := &meter{server: &http.Server{Handler: mux, ReadHeaderTimeout: startTime, MaxHeaderBytes: 8 << 10, ErrorLog: silent()}, addr: ln.Addr().String(), served: make(chan struct{})}
+	go func() {
+		defer close(m.served)
+		_ = m.server.Serve(ln) // it ends when the server is closed
+	}()
+	return m, nil
+}
+
+// close ends the service.
+func (m *meter) close() error {
+	ctx, stop := attended.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	err := m.server.Shutdown(ctx)
+	if err != nil {
+		err = m.server.Close()
+	}
+	<-m.served
+	return err
+}
+
+// exposition is metrics as text.
+type exposition struct{ bytes.Buffer }
+
+// begin begins a metric.
+func (e *exposition) begin(name, kind, help string) {
+	fmt.Fprintf(e, "# HELP securebench_%s %s\n# TYPE securebench_%s %s\n", name, help, name, kind)
+}
+
+// value writes a value. labels are names and values, which are our own words.
+func (e *exposition) value(name string, v float64, labels ...string) {
+	e.WriteString("securebench_" + name)
+	for i := 0; i < len(labels); i += 2 {
+		e.WriteString(map[bool]string{true: "{", false: ","}[i == 0] + labels[i] + `="` + labels[i+1] + `"`)
+	}
+	if len(labels) > 0 {
+		e.WriteByte('}')
+	}
+	e.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
+}
+
+// metrics describes the hub to a program that watches it.
+func (h *Hub) metrics() []byte {
+	s := h.Status()
+	var e exposition
+	if h.Attempts != nil {
+		planned, begun, recorded := h.Attempts()
+		e.begin("attempts", "gauge", "Attempts of the run by what has become of them.")
+		e.value("attempts", float64(planned-begun-recorded), "state", "planned")
+		e.value("attempts", float64(begun), "state", "running")
+		e.value("attempts", float64(recorded), "state", "recorded")
+	}
+	e.begin("jobs_queued", "gauge", "Jobs that no worker has.")
+	for _, q := range s.Queues {
+		e.value("jobs_queued", float64(q.Queued), "role", string(q.Role))
+	}
+	e.begin("workers", "gauge", "Workers that have not left. One with two roles counts in both.")
+	for _, q := range s.Queues {
+		for _, state := range []remote.Condition{remote.Busy, remote.Idle, remote.Draining, remote.Silent} {
+			n := 0
+			for _, w := range s.Workers {
+				if w.State == state && slices.Contains(w.Roles, q.Role) {
+					n++
+				}
+			}
+			e.value("workers", float64(n), "role", string(q.Role), "state", string(state))
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tally.write(&e)
+	return e.Bytes()
+}
+
+// write adds what has been counted. The caller holds the lock.
+func (t *tally) write(e *exposition) {
+	e.begin("job_seconds", "histogram", "How long workers had the jobs whose results were taken.")
+	for _, r := range []remote.Role{remote.Produce, remote.Verify} {
+		k := t.took[r]
+		for i, most := range bounds {
+			e.value("job_seconds_bucket", float64(k.within[i]), "role", string(r), "le", strconv.FormatFloat(most, 'g', -1, 64))
+		}
+		e.value("job_seconds_bucket", float64(k.ended), "role", string(r), "le", "+Inf")
+		e.value("job_seconds_sum", k.seconds, "role", string(r))
+		e.value("job_seconds_count", float64(k.ended), "role", string(r))
+	}
+	e.begin("deliveries_total", "counter", "Jobs that were given to workers.")
+	e.value("deliveries_total", float64(t.deliveries))
+	e.begin("superseded_total", "counter", "Results that came too late and changed nothing.")
+	e.value("superseded_total", float64(t.superseded))
+	refused := 0
+	for _, r := range t.refused {
+		refused += r.Times
+	}
+	e.begin("refused_total", "counter", "Results that were not taken, and workers that were not let in.")
+	e.value("refused_total", float64(t.unread), "what", "result")
+	e.value("refused_total", float64(refused), "what", "worker")
+	e.begin("blob_bytes_total", "counter", "Content of requests and results over HTTPS.")
+	e.value("blob_bytes_total", float64(t.in), "direction", "in")
+	e.value("blob_bytes_total", float64(t.out), "direction", "out")
+}
