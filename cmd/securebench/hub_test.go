@@ -137,8 +137,12 @@ func found(t *testing.T, out string) map[string]map[string]any {
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range []string{"timings_ms", "seq", "mac", "prev", "restricted", "workers"} {
+		for _, key := range []string{"timings_ms", "seq", "mac", "prev", "workers"} {
 			delete(r, key)
+		}
+		restricted, _ := r["restricted"].([]any)
+		for _, f := range restricted {
+			delete(f.(map[string]any), "digest")
 		}
 		digests, _ := r["digests"].(map[string]any)
 		for key, sum := range digests {
@@ -187,32 +191,6 @@ func TestHub(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(there, "restricted", "grants.jsonl")); err == nil {
 		t.Error("the grants of a finished run are left")
-	}
-}
-
-// TestHubSamples runs the sample packs' own solutions by workers.
-func TestHubSamples(t *testing.T) {
-	t.Parallel()
-	needEngine(t)
-	f := newMachines(t)
-	credentials := f.invite("both", "produce,verify")
-	for _, pack := range []string{"demo", "humaneval-sample"} {
-		dir, err := filepath.Abs(filepath.Join("..", "..", "packs", pack))
-		if err != nil {
-			t.Fatal(err)
-		}
-		here, there := filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "there")
-		f.must("run", dir, "--agent", "oracle", "-o", here, "-q")
-		run, addr := f.run(dir, "--agent", "oracle", "-o", there)
-		w := f.start("worker", "--hub", addr, "--credentials", credentials)
-		f.ends(run, exitDone)
-		f.ends(w, exitDone)
-		if m := readManifest(t, there); len(m.Workers) != 1 || !slices.Contains(m.Labels, record.OneTrustZone) {
-			t.Errorf("run.json: %+v, %s", m.Workers, m.Labels)
-		}
-		if d := cmp.Diff(found(t, here), found(t, there)); d != "" {
-			t.Errorf("%s: records (-here +there):\n%s", pack, d)
-		}
 	}
 }
 
