@@ -123,6 +123,17 @@ machine: build ## run the tests of control groups and of the native engine in em
 slurm-test: build ## run shards and workers on a Slurm cluster of two nodes, of which one is killed (installs Slurm as root)
 	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/slurm-test.sh $(BIN) $$engine
 
+# Not a part of "make test": it takes half an hour or more, and makes networks, as root.
+# SEEDS chooses runs of the second part.
+SEEDS ?= 1 2 3 4 5 6 7 8 9 10
+
+.PHONY: fleet-test
+fleet-test: build ## compare shards and workers with one machine, then let everything fail around a hub and workers (makes networks as root)
+	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine; \
+		SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
+		SECUREBENCH_TEST_FLEET=1 SECUREBENCH_TEST_ENGINE=$$engine $(GO_TEST) -count=1 -timeout 1h -run '^TestSpread$$' ./cmd/securebench; \
+		scripts/fleet-test.sh $(BIN) $$engine $(SEEDS)
+
 # A module of its own, with Kubernetes' types. Its tests read files outside of it, which
 # Go's cache of test results does not see.
 .PHONY: manifests
