@@ -321,7 +321,7 @@ func FuzzResult(f *testing.F) {
 	f.Add("w.1", []byte(`{"nonce":"n","grant":2,"value":{"failed":{"message":"x","phase":"verify"}}}`))
 	f.Fuzz(func(t *testing.T, who string, data []byte) {
 		j := &job{order: order{role: remote.Verify, kind: "v"}, id: "j", nonce: "n", ended: make(chan ending, 1), holder: "w.1", grant: 2}
-		h := &Hub{Options: Options{Warn: func(string) {}}, jobs: map[string]*job{"j": j}, journal: &journal{last: map[string]grantLine{}}}
+		h := &Hub{Options: Options{Warn: func(string) {}}, jobs: map[string]*job{"j": j}, journal: &journal{last: map[string]grantLine{}}, tally: newTally()}
 		send := func() (a remote.Answer, err error) {
 			v, err := asked(data, func(m remote.Result) any { return h.result(who, "j", m) })
 			a, _ = v.(remote.Answer)
