@@ -21,6 +21,10 @@ func wallClock() map[string]string {
 		"cmd/dist/main.go":                           "the date of a revision",
 		"cmd/securebench/complete/manual.go":         "the date of a revision",
 		"internal/bench/bench.go":                    shown,
+		"internal/agent/model/account.go":            shown,
+		"internal/merge/write.go":                    shown,
+		"internal/remote/hub/hub.go":                 shown,
+		"internal/remote/keys.go":                    shown,
 		"internal/evidence/seal.go":                  shown,
 		"internal/gateway/ledger/ledger.go":          shown,
 		"internal/gateway/relay/trace.go":            shown,
@@ -43,6 +47,7 @@ func wallClock() map[string]string {
 		"internal/gateway/upstream/upstream.go":      "a provider names the time at which it wants to be asked again; the wait is bounded",
 		"internal/sandbox/docker/cause.go":           "the bounds of the engine's own events, by the engine's own clock",
 		"internal/agent/model/journal.go":            "not a time",
+		"cmd/securebench/fleet/status.go":            "not a time",
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"securebench/internal/config"
-	"securebench/internal/console"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
@@ -56,7 +55,7 @@ func shardRemarks(s *record.Shards) []string {
 			dropped[reason] += n
 		}
 	}
-	line := fmt.Sprintf("merged from %s of a division into %d; records superseded: %d", console.Plural(len(s.Parts), "part"), s.Count, superseded)
+	line := fmt.Sprintf("merged parts: %d, of a division into %d; records superseded: %d", len(s.Parts), s.Count, superseded)
 	for _, reason := range slices.Sorted(maps.Keys(dropped)) {
 		line += fmt.Sprintf(", %s %d", redact.Escape(reason), dropped[reason])
 	}
