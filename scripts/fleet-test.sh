@@ -4,8 +4,8 @@
 # leave, cut off, and lose a third of their packets, and the run is killed and resumed
 # within a lease and after one, all at the same time. Then it checks that each attempt has
 # one record, with the candidate and the verdict that one machine gives, that the run
-# verifies, and that its verdicts are derived again. Each seed is a run of its own: two to
-# four minutes. Needs root and iptables.
+# verifies, and that its verdicts are derived again. Each seed is a run of its own, of a few
+# minutes. Needs root and iptables.
 #
 #   fleet-test.sh SECUREBENCH native|docker [SEED...]     (seeds 1 to 10)
 #
@@ -226,7 +226,7 @@ one() {
 	wait "${loops[@]}"
 	check
 	say "Seed $seed: $(records) attempts in $began s, each recorded once. Faults: $(sort "$work/faults" | uniq -c | awk '{ printf "%s%s %s", (NR > 1 ? ", " : ""), $1, $2 }')." \
-		"Tries that were lost: $(grep -o '"retries": \[[^]]*\]' "$out/candidates.jsonl" | grep -o '"phase"' | wc -l). Jobs given out: $(grep -oE '"jobs": ?[0-9]+' "$out/run.json" | grep -oE '[0-9]+' | paste -sd+ | bc)."
+		"Tries that were lost: $(grep -o '"retries": \[[^]]*\]' "$out/candidates.jsonl" | grep -o '"phase"' | wc -l). Jobs given out: $(grep -oE '"jobs": ?[0-9]+' "$out/run.json" | awk -F: '{ n += $2 } END { print n }')."
 	rm -rf "$out"
 }
 
