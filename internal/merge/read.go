@@ -113,9 +113,10 @@ func (m *merger) look(s record.Shard, latest bool) error {
 
 // review checks the records of a source, and notes those that are good.
 func (m *merger) review(i int) (err error) {
-	s, folder := m.sources[i], record.ShardFolder{Dir: m.dir}
+	s := m.sources[i]
 	if i > 0 {
-		if folder, err = m.dir.OpenShard(s.shard); err != nil {
+		folder, err := m.dir.OpenShard(s.shard)
+		if err != nil {
 			return err
 		}
 		defer folder.Close()

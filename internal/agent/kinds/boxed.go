@@ -130,7 +130,7 @@ func (b *boxed) run(on setup.Ground, files sandbox.Overlay, gateway produce.Gate
 		return nil, nil
 	}
 	r := runner(b.Around, on)
-	gateway.Relay, gateway.Provider, gateway.Proxy = b.relay, b.Outside.Provider, b.Proxy
+	gateway.Relay, gateway.Provider, gateway.Proxy = b.relay, b.Provider, b.Proxy
 	if b.relay != nil {
 		if gateway.Accounts, err = b.provider.Accounts(on); err != nil {
 			return nil, err

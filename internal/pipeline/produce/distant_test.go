@@ -236,7 +236,7 @@ func scenarios() map[string]scenario {
 			return respond(200, from), nil
 		}, nil, "agent_left"},
 		"exits early": {agent(func(ctx context.Context, c *caller, _ *sandboxtest.Process) error {
-			res, err := c.begin(ctx, "slow")
+			res, err := c.begin(ctx, "slow") //nolint:bodyclose // the program ends in the middle of it
 			if err == nil {
 				_, err = res.Body.Read(make([]byte, 10))
 			}

@@ -39,7 +39,7 @@ type ticket struct {
 }
 
 // openBlobs serves content on the port after the queue's.
-func openBlobs(h *Hub) (*blobs, error) {
+func openBlobs(ctx context.Context, h *Hub) (*blobs, error) {
 	host, service, err := net.SplitHostPort(h.Options.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("--hub: %w", err)
@@ -55,7 +55,7 @@ func openBlobs(h *Hub) (*blobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("opening the hub's second port: %w", err)
 	}

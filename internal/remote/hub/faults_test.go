@@ -90,7 +90,7 @@ func (c *wired) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.w.pass()
 	if every := c.w.every; every > 0 && c.w.reads.Add(1)%every == 0 {
-		_ = c.Conn.Close()
+		_ = c.Close()
 		return 0, errors.New("the connection was lost")
 	}
 	return n, err

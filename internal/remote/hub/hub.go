@@ -126,17 +126,17 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 	if h.journal, err = openJournal(o.Journal); err != nil {
 		return nil, err
 	}
-	if h.broker, err = openBroker(o.Addr, o.Keys, h.token); err != nil {
+	if h.broker, err = openBroker(ctx, o.Addr, o.Keys, h.token); err != nil {
 		return nil, err
 	}
 	if err = h.broker.makeStreams(ctx, o.Lease); err != nil {
 		return nil, err
 	}
-	if h.blobs, err = openBlobs(h); err != nil {
+	if h.blobs, err = openBlobs(ctx, h); err != nil {
 		return nil, err
 	}
 	if o.Metrics != "" {
-		if h.meter, err = openMeter(h); err != nil {
+		if h.meter, err = openMeter(ctx, h); err != nil {
 			return nil, err
 		}
 	}

@@ -22,11 +22,11 @@ type meter struct {
 }
 
 // openMeter serves metrics in Prometheus' text format at an address of this machine.
-func openMeter(h *Hub) (*meter, error) {
-	if err := remote.CheckLoopback(h.Options.Metrics); err != nil {
+func openMeter(ctx context.Context, h *Hub) (*meter, error) {
+	if err := remote.CheckLoopback(h.Metrics); err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", h.Options.Metrics)
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("serving metrics: %w", err)
 	}
@@ -113,7 +113,7 @@ func (t *tally) write(e *exposition) {
 	e.begin("job_seconds", "histogram", "How long workers had the jobs whose results were taken.")
 	for _, r := range []remote.Role{remote.Produce, remote.Verify} {
 		k := t.took[r]
-		for i, most := range bounds {
+		for i, most := range bounds() {
 			e.value("job_seconds_bucket", float64(k.within[i]), "role", string(r), "le", strconv.FormatFloat(most, 'g', -1, 64))
 		}
 		e.value("job_seconds_bucket", float64(k.ended), "role", string(r), "le", "+Inf")

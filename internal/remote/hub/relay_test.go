@@ -86,7 +86,7 @@ func (f *fleet) provider() (begun, left chan struct{}) {
 	first := true
 	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return "sk-canary-0123456789abcdef" }, Model: "m",
 		Transport: upstream(func(r *http.Request) (*http.Response, error) {
-			var body io.ReadCloser = io.NopCloser(strings.NewReader("event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}\n\n"))
+			body := io.NopCloser(strings.NewReader("event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}\n\n"))
 			if first {
 				first = false
 				from, to := io.Pipe()
@@ -94,7 +94,7 @@ func (f *fleet) provider() (begun, left chan struct{}) {
 				body = from
 				begun <- struct{}{}
 			}
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
 		})})
 	if err != nil {
 		f.Fatal(err)

@@ -41,7 +41,7 @@ type broker struct {
 }
 
 // openBroker serves workers at an address.
-func openBroker(addr string, keys remote.Keys, token string) (_ *broker, err error) {
+func openBroker(ctx context.Context, addr string, keys remote.Keys, token string) (_ *broker, err error) {
 	b := &broker{keys: keys, token: token, queues: map[remote.Role]jetstream.Stream{}}
 	defer func() {
 		if err != nil {
@@ -60,7 +60,7 @@ func openBroker(addr string, keys remote.Keys, token string) (_ *broker, err err
 	if b.server, err = server.NewServer(b.options); err != nil {
 		return b, fmt.Errorf("opening the hub at %s: %w", addr, err)
 	}
-	ln, err := net.Listen("tcp", addr) // the server would end the process if it cannot listen
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr) // the server would end the process if it cannot listen
 	if err != nil {
 		return b, fmt.Errorf("opening the hub: %w", err)
 	}

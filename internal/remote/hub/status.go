@@ -39,12 +39,14 @@ type tally struct {
 type took struct {
 	ended   int
 	seconds float64
-	within  [len(bounds)]int // jobs that took no longer, by bound
+	within  [8]int // jobs that took no longer, by bound
 	last    []time.Duration
 }
 
 // bounds are the limits of the histogram of jobs, in seconds.
-var bounds = [...]float64{1, 5, 15, 60, 300, 900, 3600, 14400}
+func bounds() [len(took{}.within)]float64 {
+	return [...]float64{1, 5, 15, 60, 300, 900, 3600, 14400}
+}
 
 func newTally() tally {
 	return tally{refused: map[string]remote.Refusal{}, took: map[remote.Role]*took{remote.Produce: {}, remote.Verify: {}}}
@@ -52,7 +54,7 @@ func newTally() tally {
 
 // add counts a job that has ended.
 func (t *took) add(d time.Duration) {
-	for i, most := range bounds {
+	for i, most := range bounds() {
 		if d.Seconds() <= most {
 			t.within[i]++
 		}

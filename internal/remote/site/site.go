@@ -89,10 +89,10 @@ func open(ctx context.Context, engine sandbox.Engine, set worker.Setting, warn f
 	s.Local = &attempt.Local{Store: set.Store}
 	s.scorer.MakeVerifiers(w.Families, order.RunID, cfg, plan.Verifications)
 	if verifies {
-		s.Local.Verifiers = s.scorer.Verifiers
+		s.Verifiers = s.scorer.Verifiers
 	}
 	if made && produces.Harness != nil {
-		s.Local.Agent, err = s.equip(configuration(produces), produces, w, set.Relay, warn)
+		s.Agent, err = s.equip(configuration(produces), produces, w, set.Relay, warn)
 	}
 	return s, err
 }
@@ -161,11 +161,11 @@ func (s *Site) Slots() int { return s.slots }
 
 // Produce runs an agent, if the engine has its image.
 func (s *Site) Produce(ctx context.Context, req agent.Request) (attempt.Produced, error) {
-	if s.Local.Agent == nil {
+	if s.Agent == nil {
 		return attempt.Produced{}, attempt.Failed(errors.New("this worker has no agent"), verdict.PhasePrepare)
 	}
 	image := req.Image
-	if h, ok := s.Local.Agent.(*agent.Harness); ok && h.Image != nil {
+	if h, ok := s.Agent.(*agent.Harness); ok && h.Image != nil {
 		image = *h.Image
 	}
 	err := s.has(ctx, image)
@@ -211,7 +211,7 @@ func (s *Site) know(ctx context.Context, image sandbox.Image, name string) error
 // Verify scores a candidate, if the engine has its image.
 func (s *Site) Verify(ctx context.Context, req attempt.Verification) (family.Verdict, error) {
 	err := s.has(ctx, req.Case.Image)
-	if err == nil && s.Local.Verifiers[req.Case.Sandbox.Family()] == nil {
+	if err == nil && s.Verifiers[req.Case.Sandbox.Family()] == nil {
 		err = errors.New("this worker does not verify candidates of that family")
 	}
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Site) Verify(ctx context.Context, req attempt.Verification) (family.Ver
 
 // Complete returns a row's whole reference.
 func (s *Site) Complete(ctx context.Context, c family.Case) (remote.Completed, error) {
-	full, ok := s.Local.Verifiers[c.Sandbox.Family()].(family.Completer)
+	full, ok := s.Verifiers[c.Sandbox.Family()].(family.Completer)
 	if !ok {
 		return remote.Completed{}, errors.New("this worker does not complete references of that family")
 	}

@@ -21,7 +21,7 @@ func (b *box) useOverlays() error {
 		if m.Overlay == nil {
 			continue
 		}
-		dir, release, err := e.overlayStore.keep(m.Overlay)
+		dir, release, err := e.keep(m.Overlay)
 		if err != nil {
 			return err
 		}
