@@ -16,7 +16,7 @@ import (
 )
 
 func (g group) hubCommand() *cobra.Command {
-	c := &cobra.Command{Use: "hub", Short: "Say which machines may work for runs with --hub, and see how they are", Args: cobra.NoArgs, RunE: subcommand.Missing}
+	c := &cobra.Command{Use: "hub", Short: "Invite and watch the workers of runs with --hub", Args: cobra.NoArgs, RunE: subcommand.Missing}
 	c.AddCommand(g.initCommand(), g.inviteCommand(), g.revokeCommand(), g.listCommand(), g.statusCommand(), g.drainCommand())
 	return c
 }

@@ -43,7 +43,7 @@ func (g group) statusCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&hub, "hub", "", "`ADDRESS:PORT` of the run")
-	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of tables")
 	return c
 }
 
