@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -297,6 +298,46 @@ func TestQueueLost(t *testing.T) {
 	}
 	f.start(f.invite("a"), site{})
 	<-done
+}
+
+// TestUnqueued: taking one job out of the queue, also twice, leaves it another one that it
+// is about to deliver again.
+func TestUnqueued(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.o.Lease = time.Hour
+	h, ctx := f.open(), t.Context()
+	all, err := h.broker.queues[remote.Produce].UpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: remote.Consumer,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour, MaxDeliver: -1, MaxAckPending: 100_000, MaxWaiting: 4096, MemoryStorage: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := &job{order: order{role: remote.Produce}, id: "taken"}
+	for _, j := range []*job{{order: taken.order, id: "returned"}, taken, {order: taken.order, id: "last"}} {
+		if err := h.publish(ctx, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := all.FetchNoWait(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	returned, _, last := <-got.Messages(), <-got.Messages(), <-got.Messages()
+	if err := errors.Join(returned.Nak(), last.DoubleAck(ctx)); err != nil { // these are heard in their order
+		t.Fatal(err)
+	}
+	h.unqueue(taken)
+	h.unqueue(taken)
+	if got, err = all.FetchNoWait(3); err != nil {
+		t.Fatal(err)
+	}
+	var again []string
+	for m := range got.Messages() {
+		again = append(again, m.Subject())
+	}
+	if want := []string{returned.Subject()}; !slices.Equal(again, want) {
+		t.Errorf("the queue delivers %v again, want %v", again, want)
+	}
 }
 
 // TestForeignAck: a worker that acknowledges what it does not do delays it only.

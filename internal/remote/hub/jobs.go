@@ -162,15 +162,30 @@ func (h *Hub) publish(ctx context.Context, j *job) error {
 // tooMany is the queue's answer to a second message of a job.
 const tooMany = 10077
 
-// unqueue takes a job out of the queue: no worker's acknowledgement decides that.
+// unqueue takes a job out of the queue: no worker's acknowledgement decides that. It is
+// deleted by its place. Purging its subject would let the queue forget to deliver others
+// again, which stay in it and cannot be queued a second time.
 func (h *Hub) unqueue(j *job) {
 	ctx, stop := attended.WithTimeout(context.Background(), startTime)
 	defer stop()
-	err := h.broker.queues[j.role].Purge(ctx, jetstream.WithPurgeSubject(h.subject(j)))
-	if err != nil && !h.closing() {
+	queue := h.broker.queues[j.role]
+	m, err := queue.GetLastMsgForSubject(ctx, h.subject(j))
+	if err == nil {
+		err = queue.DeleteMsg(ctx, m.Sequence)
+	}
+	if err != nil && !isGone(err) && !h.closing() {
 		h.warn("taking a job out of the queue: %v", err) // whoever gets it hears that nobody waits for it
 	}
 }
+
+// isGone reports whether the queue has no such message, or has it no more.
+func isGone(err error) bool {
+	refused := (*jetstream.APIError)(nil)
+	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.As(err, &refused) && refused.ErrorCode == noMessage
+}
+
+// noMessage is the queue's answer to the deletion of a message that it does not have.
+const noMessage = 10057
 
 // closing reports whether this part of the run has ended.
 func (h *Hub) closing() bool {

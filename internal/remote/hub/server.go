@@ -201,7 +201,9 @@ func (b *broker) makeStream(ctx context.Context, r remote.Role, lease time.Durat
 	if err != nil {
 		return fmt.Errorf("making the queue: %w", err)
 	}
-	b.queues[r] = s
+	if b.queues[r] == nil { // later others read it at the same time; a queue that is made again has its name
+		b.queues[r] = s
+	}
 	return nil
 }
 
