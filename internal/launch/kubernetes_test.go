@@ -38,19 +38,25 @@ func TestKubernetesManifests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden := filepath.Join("testdata", name+".json")
-		if *update {
-			if err := os.WriteFile(golden, got, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
+		checkGolden(t, name, got)
+	}
+}
+
+// checkGolden compares manifests with a golden file, or writes it with -update.
+func checkGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	golden := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(golden, got, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(want, got) {
-			t.Errorf("the manifest is not that of %s (-update writes it):\n%s", golden, got)
-		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, got) {
+		t.Errorf("the manifests are not those of %s (-update writes them):\n%s", golden, got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package launch_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,19 +28,7 @@ func TestKubernetesWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "workers.json")
-	if *update {
-		if err := os.WriteFile(golden, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, got) {
-		t.Errorf("the manifests are not those of %s (-update writes them):\n%s", golden, got)
-	}
+	checkGolden(t, "workers", got)
 	for hub, cidr := range map[string]string{"[fd00::5]:4222": `"fd00::5/128"`, "[::ffff:10.0.0.5]:4222": `"10.0.0.5/32"`} {
 		w := workers()
 		w.Hub = hub
