@@ -18,6 +18,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 )
 
@@ -26,8 +27,8 @@ type Role string
 
 // The roles.
 const (
-	Produce Role = "produce" // runs agents on the public lane
-	Verify  Role = "verify"  // scores candidates
+	Produce Role = record.RoleProduce // runs agents on the public lane
+	Verify  Role = record.RoleVerify  // scores candidates
 )
 
 // ParseRoles reads a list of roles, such as "produce,verify".
