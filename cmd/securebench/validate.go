@@ -9,6 +9,7 @@ import (
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/families"
+	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/progress"
@@ -82,7 +83,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		return err
 	}
 	reg := families.All()
-	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: subcommand.NeedsImage, Strict: f.strict, Leaks: true, Agent: scoring.ProgramFootprint,
+	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: family.Family.RunsIn, Strict: f.strict, Leaks: true, Agent: scoring.ProgramFootprint,
 		Task: func(_ pack.Row, t task.Task) error {
 			return scoring.CheckProgram(tester.Sandbox, reg[t.Family()], t)
 		}})

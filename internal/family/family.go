@@ -57,6 +57,9 @@ type Family struct {
 	TimeLimit func(task.SandboxView) time.Duration
 	// NeedsImage is set when verification runs in the row's image.
 	NeedsImage bool
+	// Boxed reports whether a row's verification runs in the row's image although
+	// NeedsImage is false; nil means that none does.
+	Boxed func(task.EvaluatorView) bool
 	// Images names the images that a row's verification needs besides the
 	// row's own; nil means none.
 	Images func(task.SandboxView) []string
@@ -64,7 +67,7 @@ type Family struct {
 	// time, at most; nil means nothing.
 	Footprint func(task.SandboxView) capacity.Footprint
 	// Kept is what the verifier keeps there between rows, for each of
-	// [Resources.Workers].
+	// [Resources.Workers], once one of the rows runs in its image.
 	Kept capacity.Footprint
 	// Once is what it keeps there beside that, however many those are.
 	Once capacity.Footprint
@@ -213,7 +216,7 @@ type Case struct {
 	Attempt   int                `json:"attempt"`
 	Sandbox   task.SandboxView   `json:"sandbox"`
 	Evaluator task.EvaluatorView `json:"evaluator"`
-	Image     sandbox.Image      `json:"image"`  // the row's, resolved; zero when NeedsImage is false
+	Image     sandbox.Image      `json:"image"`  // the row's, resolved; zero when it has none
 	Limits    sandbox.Limits     `json:"limits"` // Timeout is the limit of the verification
 	// Seed is a secret of this attempt, derived from the run's salt, which
 	// stays in the parent process.
@@ -284,6 +287,11 @@ type Session interface {
 	Verify(ctx context.Context, c candidate.Candidate) (Verdict, error)
 	// Close releases the session's sandboxes. It is idempotent.
 	Close(ctx context.Context) error
+}
+
+// RunsIn reports whether the verification of a task runs in the image of its row.
+func (f Family) RunsIn(t task.Task) bool {
+	return f.NeedsImage || f.Boxed != nil && f.Boxed(t.Evaluator())
 }
 
 // VerifyLimit returns the time limit of a verification: the smaller of the

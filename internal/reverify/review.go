@@ -383,7 +383,7 @@ func (r *Review) difference(rec recorded, t task.Task) (string, error) {
 		return "its public values differ", nil
 	case r.Salt != nil && r.Salt.Keyed("row", t.ID(), t.Row()) != rec.row:
 		return "its digest differs", nil
-	case rec.image != image, !ran && fam.NeedsImage && fam.NewVerifier != nil:
+	case rec.image != image, !ran && fam.RunsIn(t) && fam.NewVerifier != nil:
 		return "it does not name the image of the run", nil
 	case unpinned != slices.Contains(rec.labels, commit.UnpinnedImage):
 		return wrong(commit.UnpinnedImage), nil

@@ -54,7 +54,7 @@ func faulty(t *testing.T, e sandbox.Engine, rows ...string) (*scoring.Scorer, *w
 			t.Fatal(err)
 		}
 	}
-	w, err := workload.Load(t.Context(), loc, reg, workload.All, workload.Demands{Image: func(family.Family) bool { return true }})
+	w, err := workload.Load(t.Context(), loc, reg, workload.All, workload.Demands{Image: func(family.Family, task.Task) bool { return true }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,9 +27,9 @@ const maxProblems = 10
 
 // Demands are a command's requirements for the rows that it uses.
 type Demands struct {
-	// Image reports whether a family's rows must name an image; nil requires
+	// Image reports whether the row of a task must name an image; nil requires
 	// none.
-	Image func(family.Family) bool
+	Image func(family.Family, task.Task) bool
 	// AgentImage is the image that agents have instead of the rows', "" for none, and
 	// AgentImageAt where it is named.
 	AgentImage   string
@@ -145,7 +145,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if fam.NewVerifier == nil || w.demands.Image == nil {
 		return // nothing runs for a row that stays pending
 	}
-	if w.demands.Image(fam) {
+	if w.demands.Image(fam, t) {
 		w.image(t.Environment(), row.Pos)
 	}
 	if ref := w.demands.AgentImage; ref != "" {
@@ -180,7 +180,9 @@ func (w *Workload) Load(t task.Task) (l capacity.Load) {
 	if fam.Footprint != nil {
 		l.Verify = fam.Footprint(t.TestSandbox())
 	}
-	l.Kept, l.Once = fam.Kept, fam.Once
+	if fam.RunsIn(t) {
+		l.Kept, l.Once = fam.Kept, fam.Once
+	}
 	return l
 }
 

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/console"
 	"securebench/internal/evidence"
 	"securebench/internal/families"
+	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/progress"
@@ -119,7 +120,7 @@ func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err e
 		return err
 	}
 	review.Config = tester
-	if review.Work, err = workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: subcommand.NeedsImage}); err != nil {
+	if review.Work, err = workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: family.Family.RunsIn}); err != nil {
 		return err
 	}
 	shown, hide, err := g.Progress(f.progress)

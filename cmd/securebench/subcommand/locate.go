@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"securebench/internal/config"
-	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
@@ -61,6 +60,3 @@ func LocateForScoring(arg string, workers int) (pack.Location, *config.Tester, e
 	}
 	return loc, tester, nil
 }
-
-// NeedsImage selects the families whose verification runs in the row's image.
-func NeedsImage(f family.Family) bool { return f.NeedsImage }

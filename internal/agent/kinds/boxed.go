@@ -54,7 +54,7 @@ func inBox(h harness.Harness, agent func(boxed) setup.Agent) setup.Opener {
 // Demands returns what every agent in a sandbox asks of rows.
 func (b *boxed) Demands() workload.Demands {
 	return workload.Demands{Task: b.fits,
-		Image: func(f family.Family) bool { return b.needs.Image == "" || f.NeedsImage },
+		Image: func(f family.Family, t task.Task) bool { return b.needs.Image == "" || f.RunsIn(t) },
 		Agent: func(_ family.Family, t task.Task) capacity.Footprint {
 			return scoring.AgentFootprint(t, b.needs.Relay != nil)
 		}}

@@ -29,10 +29,7 @@ func newGiven(a agent.Agent, f setup.Facts) *given {
 	return &given{a, f}
 }
 
-func (*given) Demands() workload.Demands { return workload.Demands{Image: needsImage} }
-
-// needsImage demands no other images than the verifier does.
-func needsImage(f family.Family) bool { return f.NeedsImage }
+func (*given) Demands() workload.Demands { return workload.Demands{Image: family.Family.RunsIn} }
 
 func (*given) Loaded(context.Context, *workload.Workload) error { return nil }
 
@@ -57,7 +54,7 @@ func openOracle(a setup.Around) (setup.Agent, error) {
 }
 
 func (o *oracle) Demands() workload.Demands {
-	return workload.Demands{Image: needsImage, Agent: scoring.ProgramFootprint, Task: func(_ pack.Row, t task.Task) error {
+	return workload.Demands{Image: family.Family.RunsIn, Agent: scoring.ProgramFootprint, Task: func(_ pack.Row, t task.Task) error {
 		return scoring.CheckProgram(o.Config.Sandbox, o.Families[t.Family()], t)
 	}}
 }
@@ -96,7 +93,7 @@ func openReplay(file string) setup.Opener {
 }
 
 func (r *replay) Demands() workload.Demands {
-	return workload.Demands{Image: needsImage, Seen: r.agent.Seen}
+	return workload.Demands{Image: family.Family.RunsIn, Seen: r.agent.Seen}
 }
 
 func (r *replay) Loaded(context.Context, *workload.Workload) error {

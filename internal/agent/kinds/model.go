@@ -8,6 +8,7 @@ import (
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/model"
 	"securebench/internal/agent/setup"
+	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/pipeline/pack"
@@ -35,7 +36,7 @@ func openModel(h harness.Harness) setup.Opener {
 
 func (m *asked) Demands() workload.Demands {
 	check := agent.Answerable(m.harness)
-	return workload.Demands{Image: needsImage, Task: func(_ pack.Row, t task.Task) error { return check(t.Agent()) }}
+	return workload.Demands{Image: family.Family.RunsIn, Task: func(_ pack.Row, t task.Task) error { return check(t.Agent()) }}
 }
 
 // Prepare sees that the provider has the model.

@@ -2,6 +2,7 @@ package textmatch
 
 import (
 	"context"
+	"errors"
 	"unicode/utf8"
 
 	"securebench/internal/candidate"
@@ -17,25 +18,46 @@ type Scorer interface {
 	Match(candidate string) family.Verdict
 }
 
-// NewVerifier makes the verifier of a text family. No sandbox is needed: read
+// A Judge is a [Scorer] that needs sandboxes for some candidates. Its error means
+// that the engine or this process failed and the attempt can be retried.
+type Judge interface {
+	Scorer
+	// Judge decides about a candidate in the place of Match.
+	Judge(ctx context.Context, candidate string) (family.Verdict, error)
+}
+
+// NewVerifier makes the verifier of a text family that needs no sandbox: read
 // turns a row into its scorer, once for every session. Its error means that
 // the row cannot be scored, which a family's Check should have refused.
 func NewVerifier(read func(task.EvaluatorView) (Scorer, error)) family.Verifier {
-	return verifier{read}
+	return NewJudging(func(c family.Case) (Scorer, error) { return read(c.Evaluator) })
+}
+
+// NewJudging makes the verifier of a text family some of whose rows have a [Judge].
+// What the judges keep warm between sessions is closed with the verifier.
+func NewJudging(read func(family.Case) (Scorer, error), kept ...func(context.Context) error) family.Verifier {
+	return verifier{read, kept}
 }
 
 type verifier struct {
-	read func(task.EvaluatorView) (Scorer, error)
+	read func(family.Case) (Scorer, error)
+	kept []func(context.Context) error
 }
 
 // Open reads the row. An error is kept for Verify.
 func (v verifier) Open(_ context.Context, c family.Case) family.Session {
-	s, err := v.read(c.Evaluator)
+	s, err := v.read(c)
 	return session{s, err}
 }
 
-// Close does nothing: nothing is kept between sessions.
-func (verifier) Close(context.Context) error { return nil }
+// Close releases what is kept between sessions.
+func (v verifier) Close(ctx context.Context) error {
+	var errs []error
+	for _, release := range v.kept {
+		errs = append(errs, release(ctx))
+	}
+	return errors.Join(errs...)
+}
 
 type session struct {
 	scorer Scorer
@@ -58,6 +80,9 @@ func (s session) Verify(ctx context.Context, c candidate.Candidate) (family.Verd
 	}
 	if !utf8.Valid(data) {
 		return Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8", nil), nil
+	}
+	if j, ok := s.scorer.(Judge); ok {
+		return j.Judge(ctx, string(data))
 	}
 	return s.scorer.Match(string(data)), nil
 }

@@ -74,3 +74,33 @@ func TestVerifierStopsWhenCancelled(t *testing.T) {
 		t.Errorf("error %v, want %v", err, cause)
 	}
 }
+
+// judging passes what is long enough, and fails as an engine does on "broken".
+type judging struct{ echo }
+
+func (judging) Judge(_ context.Context, candidate string) (family.Verdict, error) {
+	if candidate == "broken" {
+		return family.Verdict{}, errors.New("no engine")
+	}
+	return Fail(verdict.WrongAnswer, "judged", nil), nil
+}
+
+// TestJudge: a scorer that needs sandboxes judges in the place of Match, its errors
+// can be retried, and what it keeps is released with the verifier.
+func TestJudge(t *testing.T) {
+	closed := 0
+	v := NewJudging(func(c family.Case) (Scorer, error) { return judging{}, nil },
+		func(context.Context) error { closed++; return nil })
+	if got, err := verify(t, v, "text"); err != nil || got.Message != "judged" {
+		t.Errorf("verdict %+v, error %v", got, err)
+	}
+	if _, err := verify(t, v, "broken"); err == nil {
+		t.Error("the engine's error is lost")
+	}
+	if got, err := verify(t, v, "text\xff"); err != nil || got.Reason != verdict.InvalidUTF8 {
+		t.Errorf("verdict %+v, error %v", got, err)
+	}
+	if err := v.Close(t.Context()); err != nil || closed != 1 {
+		t.Errorf("closed %d times, %v", closed, err)
+	}
+}
