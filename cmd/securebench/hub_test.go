@@ -165,13 +165,18 @@ func TestHub(t *testing.T) {
 	tester, want := writeSixFamilies(t, dir, image, ownRun("hub"))
 	here, there := filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "there")
 	f.must("run", tester, "-o", here, "-q")
-	run, addr := f.run(tester, "-o", there)
+	run, addr := f.run(tester, "-o", there, "--progress", "json")
 	agents := f.start("worker", "--hub", addr, "--credentials", f.invite("agents", "produce"))
 	scorers := f.start("worker", "--hub", addr, "--credentials", f.invite("scorers", "verify"))
 	f.ends(run, exitDone)
 	f.ends(agents, exitDone)
 	f.ends(scorers, exitDone)
 	sameVerdicts(t, there, want)
+	for _, event := range regexp.MustCompile(`(?m)^\{"event":"task_done".*$`).FindAllString(run.out.String(), -1) {
+		if last := `"worker":"scorers.`; !strings.Contains(event, last) && !strings.Contains(event, `"worker":"agents.`) || strings.Contains(event, `"passed":true`) && !strings.Contains(event, last) {
+			t.Errorf("the end of an attempt names no worker: %s", event)
+		}
+	}
 	if d := cmp.Diff(found(t, here), found(t, there)); d != "" {
 		t.Errorf("records (-here +there):\n%s", d)
 	}

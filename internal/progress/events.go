@@ -108,6 +108,8 @@ type TaskDone struct {
 	// Word is shown in place of the status and the score, for a verdict that is only
 	// compared with another one; "" is for all others.
 	Word string
+	// Worker made the attempt's last call, "" if that was made in this process.
+	Worker string
 }
 
 // SandboxCreate is the creation of a sandbox.

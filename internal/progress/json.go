@@ -38,7 +38,7 @@ func jsonForm(e Event, opts Options) any {
 	case VerifierDone:
 		return verifierDoneJSON{e.TaskID, e.Attempt, e.Status, scoreOf(e.Status, e.Score), e.Phase, e.Worker}
 	case TaskDone:
-		return taskDoneJSON{e.TaskID, e.Attempt, e.Status, e.Status == verdict.StatusPassed, scoreOf(e.Status, e.Score), e.Outcome, e.Reason}
+		return taskDoneJSON{e.TaskID, e.Attempt, e.Status, e.Status == verdict.StatusPassed, scoreOf(e.Status, e.Score), e.Outcome, e.Reason, e.Worker}
 	case SandboxResult:
 		out := sandboxResultJSON{e.TaskID, e.Attempt, e.Kind, e.ExitCode, e.Argv, nil}
 		if opts.ShowCommandOutput {
@@ -70,6 +70,7 @@ type taskDoneJSON struct {
 	Score   *float64        `json:"score"`
 	Outcome verdict.Outcome `json:"outcome"`
 	Reason  verdict.Reason  `json:"reason"`
+	Worker  string          `json:"worker,omitzero"`
 }
 
 type sandboxResultJSON struct {

@@ -102,6 +102,10 @@ func (h *Hub) metrics() []byte {
 			e.value("workers", float64(n), "role", string(q.Role), "state", string(state))
 		}
 	}
+	if h.Desk != nil {
+		e.begin("relay_microusd_total", "counter", "Cost of agents' requests to their provider, in millionths of a US dollar.")
+		e.value("relay_microusd_total", float64(h.Desk.MicroUSD()))
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tally.write(&e)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -84,7 +85,7 @@ func (f *fleet) provider() (begun, left chan struct{}) {
 	f.Helper()
 	begun, left = make(chan struct{}, 8), make(chan struct{}, 8)
 	first := true
-	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return "sk-canary-0123456789abcdef" }, Model: "m",
+	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return "sk-canary-0123456789abcdef" }, Model: "m", Prices: map[string]relay.Price{"m": {Input: 2, Output: 10}},
 		Transport: upstream(func(r *http.Request) (*http.Response, error) {
 			body := io.NopCloser(strings.NewReader("event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}\n\n"))
 			if first {
@@ -145,6 +146,13 @@ func TestFencedRelay(t *testing.T) {
 	p, err := h.Produce(ctx, req)
 	if err != nil || p.Usage["requests"] != 1 || p.Usage["output_tokens"] != 7 || p.Usage["steps"] != 1 || len(p.Raw["exchanges.jsonl"]) == 0 {
 		t.Errorf("%+v, %v", p, err)
+	}
+	want := e.Usage["cost_microusd"] + p.Usage["cost_microusd"]
+	if is := h.Desk.MicroUSD(); is != want || p.Usage["cost_microusd"] != 5*2+7*10 {
+		t.Errorf("the relay's requests cost %d and %d, and it says %d", e.Usage["cost_microusd"], p.Usage["cost_microusd"], is)
+	}
+	if text := "securebench_relay_microusd_total " + strconv.FormatInt(want, 10) + "\n"; !strings.Contains(string(h.metrics()), text) {
+		t.Errorf("the metrics lack %q", text)
 	}
 }
 

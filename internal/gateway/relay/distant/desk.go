@@ -24,10 +24,14 @@ type Desk struct {
 
 	mu     sync.Mutex
 	visits map[string]*Visit // by ticket
+	open   map[*Visit]*relay.Attempt
+	cost   int64 // of the visits that have ended
 }
 
 // NewDesk returns a desk of a run's relay.
-func NewDesk(r *relay.Relay) *Desk { return &Desk{relay: r, visits: map[string]*Visit{}} }
+func NewDesk(r *relay.Relay) *Desk {
+	return &Desk{relay: r, visits: map[string]*Visit{}, open: map[*Visit]*relay.Attempt{}}
+}
 
 // Visit is an attempt at the desk, which the bearer of its ticket opens.
 type Visit struct {
@@ -40,6 +44,7 @@ type Visit struct {
 
 	mu      sync.Mutex
 	attempt *relay.Attempt // nil until it is opened
+	former  int64          // what its attempt had cost before
 	handler *relay.Handler
 	holds   int64
 	answers map[int64]chan error // to holds
@@ -80,7 +85,33 @@ func (v *Visit) End() *Known {
 		return nil
 	}
 	h.End()
+	v.count(a)
 	return &Known{Attempt: a, Network: v.ledger.Lines(), Counts: v.ledger.Counts()}
+}
+
+// cost is what an attempt costs that has the prices of models.
+func cost(usage map[string]int64) int64 { return usage["cost_microusd"] }
+
+// count adds the cost of a visit that has ended to those of its desk, once.
+func (v *Visit) count(a *relay.Attempt) {
+	v.desk.mu.Lock()
+	defer v.desk.mu.Unlock()
+	if v.desk.open[v] != nil {
+		delete(v.desk.open, v)
+		v.desk.cost += cost(a.Usage()) - v.former
+	}
+}
+
+// MicroUSD is what the visits of this part of the run have cost, in millionths of a US
+// dollar: 0 for models without a price.
+func (d *Desk) MicroUSD() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sum := d.cost
+	for v, a := range d.open {
+		sum += cost(a.Usage()) - v.former
+	}
+	return sum
 }
 
 // ServeHTTP serves the bearers of tickets below [Prefix].
@@ -117,7 +148,10 @@ func (v *Visit) open(token string) bool {
 	if v.begin != nil {
 		o.Former, o.Note = v.begin()
 	}
-	v.attempt = v.desk.relay.Open(o)
+	v.attempt, v.former = v.desk.relay.Open(o), cost(o.Former)
+	v.desk.mu.Lock()
+	v.desk.open[v] = v.attempt
+	v.desk.mu.Unlock()
 	v.handler = v.attempt.Handler(v.life)
 	return true
 }
