@@ -13,8 +13,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-json-experiment/json"
+
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/sandbox"
 )
 
 // source is what records are taken from: the run, with what it has already, or a shard.
@@ -263,18 +266,23 @@ func (m *merger) agree() error {
 			parts = append(parts, s.part)
 		}
 	}
-	var kernels []string
-	for _, p := range parts {
-		if was, is := engine(parts[0]), engine(p); was != is {
-			return fault.Errorf(fault.Refused, "the engines of shards differ: %s ran with %s, and %s with %s: move one of them away and run it again on a machine like the others",
-				parts[0].Shard(), was, p.Shard(), is)
-		}
-		if k := field(p, "kernel"); k != "" {
-			kernels = append(kernels, k)
-		}
-	}
 	if len(parts) == 0 {
 		return nil
+	}
+	var kernels []string
+	first, err := engine(parts[0])
+	for _, p := range parts {
+		is, bad := engine(p)
+		if err = errors.Join(err, bad); err != nil {
+			return err
+		}
+		if own, others := first.Unlike(is); own != others || (parts[0].Engine == nil) != (p.Engine == nil) {
+			return fault.Errorf(fault.Refused, "the engines of shards differ: %s ran with %s, and %s with %s: move one of them away and run it again on a machine like the others",
+				parts[0].Shard(), described(parts[0], first), p.Shard(), described(p, is))
+		}
+		if is.Kernel != "" {
+			kernels = append(kernels, is.Kernel)
+		}
 	}
 	m.manifest.Engine = parts[0].Engine
 	if known, ok := m.manifest.Engine.(map[string]any); ok {
@@ -286,17 +294,26 @@ func (m *merger) agree() error {
 	return nil
 }
 
-// engine says what of the engine of a shard has to be that of the others.
-func engine(p record.Part) string {
+// engine reads what a shard recorded of its engine.
+func engine(p record.Part) (info sandbox.Info, err error) {
+	b, err := json.Marshal(p.Engine)
+	if err == nil {
+		err = json.Unmarshal(b, &info)
+	}
+	if err != nil {
+		return info, fault.Errorf(fault.Refused, "the engine that the shard %s ran with cannot be read: %w", p.Shard(), err)
+	}
+	return info, nil
+}
+
+// described says what of the engine of a shard has to be that of the others.
+func described(p record.Part, info sandbox.Info) string {
 	if p.Engine == nil {
 		return "no engine"
 	}
-	return fmt.Sprintf("%s %s, runtime %s, cgroups %s, seccomp %s %s", field(p, "name"), field(p, "version"), field(p, "runtime"),
-		field(p, "cgroup_version"), field(p, "seccomp"), field(p, "seccomp_tracing"))
-}
-
-func field(p record.Part, name string) string {
-	values, _ := p.Engine.(map[string]any)
-	text, _ := values[name].(string)
-	return text
+	out := info.Name + " " + info.Version
+	for _, t := range info.Traits()[2:] {
+		out += fmt.Sprintf(", %s %q", t.What, t.Value)
+	}
+	return out
 }

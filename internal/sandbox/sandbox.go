@@ -221,6 +221,28 @@ type Info struct {
 	Notice string `json:"-"`
 }
 
+// Trait is something about an engine on which a score can depend.
+type Trait struct{ What, Value string }
+
+// Traits are what the engines of one run must have in common, wherever its attempts are
+// made. Kernels may differ.
+func (i Info) Traits() []Trait {
+	return []Trait{{"engine", i.Name}, {"version of the engine", i.Version}, {"runtime", i.Runtime}, {"version of control groups", i.CgroupVersion},
+		{"architecture", i.Arch}, {"system call filter", i.Seccomp}, {"system call filter of agents", i.SeccompTracing}}
+}
+
+// Unlike returns the first trait in which an engine differs from another, and the
+// other's. Both are the zero value if there is none.
+func (i Info) Unlike(other Info) (own, others Trait) {
+	theirs := other.Traits()
+	for n, own := range i.Traits() {
+		if own != theirs[n] {
+			return own, theirs[n]
+		}
+	}
+	return Trait{}, Trait{}
+}
+
 // Box is one sandbox. Its command is its first process, so the box ends with
 // the command and the command ends with the box.
 //

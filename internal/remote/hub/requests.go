@@ -154,14 +154,8 @@ func unequal(want *sandbox.Info, is sandbox.Info) string {
 	if want == nil {
 		return ""
 	}
-	for _, p := range []struct{ what, want, is string }{
-		{"engine", want.Name, is.Name}, {"version of the engine", want.Version, is.Version}, {"runtime", want.Runtime, is.Runtime},
-		{"version of control groups", want.CgroupVersion, is.CgroupVersion}, {"architecture", want.Arch, is.Arch},
-		{"system call filter", want.Seccomp, is.Seccomp}, {"system call filter of agents", want.SeccompTracing, is.SeccompTracing},
-	} {
-		if p.want != p.is {
-			return fmt.Sprintf("its %s is %q, and the run's is %q", p.what, p.is, p.want)
-		}
+	if own, others := is.Unlike(*want); own != others {
+		return fmt.Sprintf("its %s is %q, and the run's is %q", own.What, own.Value, others.Value)
 	}
 	return ""
 }
