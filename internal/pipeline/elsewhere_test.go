@@ -11,8 +11,11 @@ import (
 	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -62,6 +65,9 @@ func TestErrorsOfElsewhere(t *testing.T) {
 		"pack":     fmt.Errorf("reading a file: %w", workspace.ErrChanged),
 		"spent":    fmt.Errorf("asking: %w", produce.ErrSpent),
 		"rejected": fmt.Errorf("%w: status 401", produce.ErrRejected),
+		"damaged":  fmt.Errorf("reading it: %w", candidate.ErrDamaged),
+		"full":     fmt.Errorf("%w: %w", commit.ErrOutput, candidate.ErrStore),
+		"unsalted": fmt.Errorf("%w: the salt is gone", record.ErrIntegrity),
 	} {
 		for _, tt := range []struct {
 			call string
@@ -75,7 +81,7 @@ func TestErrorsOfElsewhere(t *testing.T) {
 		} {
 			t.Run(name+" "+tt.call, func(t *testing.T) {
 				t.Parallel()
-				do := func(away bool) (lines []map[string]any, retries int, class attempt.Class, message string) {
+				do := func(away bool) (lines []map[string]any, retries int, class attempt.Class, output bool, message string) {
 					b := newBench(t, answers)
 					b.cfg.Workers, b.cfg.Retries = 1, 1
 					tt.set(b)
@@ -84,7 +90,7 @@ func TestErrorsOfElsewhere(t *testing.T) {
 					}
 					_, err := b.run(t.Context(), []task.Task{question(t, "q", "4", `"4"`), question(t, "r", "5", `"5"`)}...)
 					if err != nil {
-						class, message = attempt.ClassOf(err), err.Error()
+						class, output, message = attempt.ClassOf(err), errors.Is(err, pipeline.ErrOutput), err.Error()
 					}
 					lines = b.lines()
 					dropTimes(lines)
@@ -92,17 +98,20 @@ func TestErrorsOfElsewhere(t *testing.T) {
 						delete(l, "digests") // the salts differ
 						delete(l, "restricted")
 					}
-					return lines, b.events.count("retry"), class, message
+					return lines, b.events.count("retry"), class, output, message
 				}
-				here, hereTried, hereClass, hereMessage := do(false)
-				there, thereTried, thereClass, thereMessage := do(true)
+				here, hereTried, hereClass, hereOutput, hereMessage := do(false)
+				there, thereTried, thereClass, thereOutput, thereMessage := do(true)
 				if d := cmp.Diff(here, there); d != "" {
 					t.Errorf("records (-here +elsewhere):\n%s", d)
 				}
-				if hereTried != thereTried || hereClass != thereClass || hereMessage != thereMessage {
+				if hereTried != thereTried || hereClass != thereClass || hereOutput != thereOutput || hereMessage != thereMessage {
 					t.Errorf("here %d, %q %q; elsewhere %d, %q %q", hereTried, hereClass, hereMessage, thereTried, thereClass, thereMessage)
 				}
-				if (name == "rejected") != (hereClass == attempt.Rejected) || (name == "busy") != (hereTried > 0) {
+				if hereOutput != (name == "full" || name == "damaged" && tt.call == "verify") {
+					t.Errorf("the run ends with the output directory's fault: %v", hereOutput)
+				}
+				if (name == "rejected") != (hereClass == attempt.Rejected) || (name == "busy" || name == "damaged" && tt.call == "produce") != (hereTried > 0) {
 					t.Errorf("%d retries, the run's error is %q: %s", hereTried, hereClass, hereMessage)
 				}
 			})

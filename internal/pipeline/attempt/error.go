@@ -2,9 +2,12 @@ package attempt
 
 import (
 	"errors"
+	"slices"
 
 	"securebench/internal/agent"
+	"securebench/internal/candidate"
 	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
 	"securebench/internal/workspace"
@@ -52,11 +55,38 @@ func ClassOf(err error) Class {
 	return Infrastructure
 }
 
+// Cause is something that an error wraps and that others look for with [errors.Is].
+type Cause string
+
+// The causes.
+const (
+	Damaged   Cause = "damaged"   // candidate.ErrDamaged: the stored candidate is
+	Output    Cause = "output"    // record.ErrOutput: the output directory cannot be written
+	Integrity Cause = "integrity" // record.ErrIntegrity: the output directory was changed
+)
+
+// is returns the error of a cause.
+func (c Cause) is() error {
+	return map[Cause]error{Damaged: candidate.ErrDamaged, Output: record.ErrOutput, Integrity: record.ErrIntegrity}[c]
+}
+
+// causesOf returns the causes of an error.
+func causesOf(err error) (out []Cause) {
+	for _, c := range []Cause{Damaged, Output, Integrity} {
+		if errors.Is(err, c.is()) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // Error is why a call of a [Worker] failed, and what the try cost. It can be encoded.
 type Error struct {
-	Message string        `json:"message"`
-	Class   Class         `json:"class,omitzero"`
-	Phase   verdict.Phase `json:"phase"`
+	Message string `json:"message"`
+	Class   Class  `json:"class,omitzero"`
+	// Causes are what it wraps, also in another process.
+	Causes []Cause       `json:"causes,omitzero"`
+	Phase  verdict.Phase `json:"phase"`
 	// Stands says that the agent has ended, and that what it left can still be
 	// taken.
 	Stands bool `json:"stands,omitzero"`
@@ -72,11 +102,16 @@ type Error struct {
 // Failed returns the error of a call that failed in a phase. Its message is escaped: it
 // may repeat what an engine or an agent said, in bytes that no encoding has.
 func Failed(cause error, phase verdict.Phase) *Error {
-	return &Error{Message: redact.EscapeText(cause.Error()), Class: ClassOf(cause), Phase: phase, cause: cause}
+	return &Error{Message: redact.EscapeText(cause.Error()), Class: ClassOf(cause), Causes: causesOf(cause), Phase: phase, cause: cause}
 }
 
 // Error says what went wrong.
 func (e *Error) Error() string { return e.Message }
+
+// Is reports whether one of its causes is the target.
+func (e *Error) Is(target error) bool {
+	return slices.ContainsFunc(e.Causes, func(c Cause) bool { return c.is() == target && target != nil })
+}
 
 // Unwrap returns what went wrong, nil if that happened in another process.
 func (e *Error) Unwrap() error { return e.cause }

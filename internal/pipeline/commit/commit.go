@@ -27,7 +27,7 @@ import (
 
 // ErrOutput is wrapped by errors of an output directory that cannot be
 // written, for example because the disk is full.
-var ErrOutput = errors.New("the output directory cannot be written")
+var ErrOutput = record.ErrOutput
 
 // outputError wraps err in [ErrOutput], unless the directory has lost the
 // run's salt: then nothing can be resumed.

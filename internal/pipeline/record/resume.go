@@ -15,6 +15,10 @@ import (
 	"securebench/internal/verdict"
 )
 
+// ErrOutput is wrapped by errors of an output directory that cannot be written, for
+// example because the disk is full.
+var ErrOutput = errors.New("the output directory cannot be written")
+
 // ErrIntegrity is returned if an earlier part of a run has changed or cannot
 // be checked.
 var ErrIntegrity = errors.New("integrity check failed")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +18,13 @@ import (
 
 	"securebench/internal/agent"
 	"securebench/internal/awaittest"
+	"securebench/internal/candidate"
+	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/commit"
+	"securebench/internal/pipeline/produce"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
 	"securebench/internal/remote/worker"
 	"securebench/internal/verdict"
@@ -467,5 +474,60 @@ func TestUnfit(t *testing.T) {
 	failing.Store(false)
 	if _, err := f.attempt(t.Context(), h, "task"); err == nil || err.Error() != full.Error() {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDoubt: a worker ends no run, whatever it says of a call that failed. That a stored
+// candidate is damaged ends the run, as on one machine, if the run's own copy is.
+func TestDoubt(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	dir := t.TempDir()
+	store, err := candidate.OpenStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	f.o.Store = &commit.Committer{Store: store}
+	h := f.open()
+	var failed error
+	var harm func()
+	f.start(f.invite("a"), site{verify: func(ctx context.Context, s *site, req attempt.Verification) (family.Verdict, error) {
+		harm()
+		return family.Verdict{}, attempt.Failed(failed, verdict.PhaseVerify)
+	}})
+	damage := func() {
+		name, err := digest.Hex(digest.Bytes([]byte("task")))
+		if err == nil {
+			err = os.Remove(filepath.Join(dir, name))
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), []byte("tusk"), 0o600)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, tt := range []struct {
+		what   string
+		failed error
+		harm   func()
+		ends   bool
+	}{
+		{"the worker's copy is damaged", candidate.ErrDamaged, func() {}, false},
+		{"the output directory", fmt.Errorf("%w: full", record.ErrOutput), func() {}, false},
+		{"the salt", record.ErrIntegrity, func() {}, false},
+		{"the provider rejects", produce.ErrRejected, func() {}, false},
+		{"the budget is spent", produce.ErrSpent, func() {}, false},
+		{"the machine, and the copy is damaged", errors.New("the engine is busy"), damage, false},
+		{"the run's copy is damaged", candidate.ErrDamaged, damage, true},
+	} {
+		_ = os.RemoveAll(filepath.Join(dir, strings.TrimPrefix(digest.Bytes([]byte("task")), "sha256:")))
+		failed, harm = tt.failed, tt.harm
+		_, err := f.attempt(t.Context(), h, "task")
+		ends := errors.Is(err, candidate.ErrDamaged) || errors.Is(err, record.ErrOutput) || errors.Is(err, record.ErrIntegrity)
+		if err == nil || attempt.ClassOf(err) != attempt.Infrastructure || ends != tt.ends {
+			t.Errorf("%s: %v (%s), ends the run: %v", tt.what, err, attempt.ClassOf(err), ends)
+		}
 	}
 }

@@ -99,8 +99,11 @@ func (k known) Trace() (all []byte) {
 
 // reached adds what the run's relay knows of an agent to the end of its job.
 func (h *Hub) reached(j *job, e ending) ending {
-	if e.err != nil {
+	switch {
+	case e.err != nil:
 		e.outcome, e.err = remote.Outcome{Failed: attempt.Failed(e.err, j.phase)}, nil
+	case e.outcome.Failed != nil:
+		h.doubt(j, e.outcome.Failed)
 	}
 	k := h.end(j)
 	if len(k.visits) == 0 {
