@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"os"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"securebench/internal/digest"
@@ -58,6 +60,7 @@ type Candidate struct {
 
 	open  func() (io.ReadCloser, error)
 	flush *durable.Flush
+	held  *held // of a tree that is held open
 }
 
 // Flush is that of a candidate that was put into a store: it is on disk when the flush
@@ -87,10 +90,46 @@ func (c Candidate) Open() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.IsTree() {
-		return newTreeCheck(r, c.Digest), nil
+	switch {
+	case c.held != nil && c.held.checked.Load():
+		return r, nil
+	case c.held != nil:
+		return newTreeCheck(r, c.Digest, func() { c.held.checked.Store(true) }), nil
+	case c.IsTree():
+		return newTreeCheck(r, c.Digest, func() {}), nil
 	}
 	return &blobCheck{r: r, sum: sha256.New(), want: c.Digest, left: MaxBytes}, nil
+}
+
+// held is what the readers of one file know of each other.
+type held struct {
+	checked atomic.Bool // a reader has found the digest at the file's end
+}
+
+// Hold opens a stored tree once for several reads: it returns the candidate with readers
+// of that one file, of which only those are checked that begin before one was read to
+// its end. The file is closed by done, after which nothing is read. Another candidate is
+// returned as it is.
+func (c Candidate) Hold() (_ Candidate, done func() error, err error) {
+	done = func() error { return nil }
+	if !c.IsTree() || c.open == nil {
+		return c, done, nil
+	}
+	r, err := c.open()
+	if err != nil {
+		return c, done, fmt.Errorf("opening candidate %s: %w", c.Digest, err)
+	}
+	f, ok := r.(*os.File)
+	if !ok { // of a bundle
+		return c, done, r.Close()
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return c, done, errors.Join(err, f.Close())
+	}
+	c.held = &held{}
+	c.open = func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, info.Size())), nil }
+	return c, f.Close, nil
 }
 
 // Bytes returns the content of a text, code or patch. It refuses trees, which

@@ -261,12 +261,13 @@ type treeCheck struct {
 	raw  io.ReadCloser
 	w    *io.PipeWriter
 	done chan error
-	err  error // of the end, once it is known
+	good func() // called once the digest was found
+	err  error  // of the end, once it is known
 }
 
-func newTreeCheck(raw io.ReadCloser, want string) *treeCheck {
+func newTreeCheck(raw io.ReadCloser, want string, good func()) *treeCheck {
 	r, w := io.Pipe()
-	t := &treeCheck{raw: raw, w: w, done: make(chan error, 1)}
+	t := &treeCheck{raw: raw, w: w, done: make(chan error, 1), good: good}
 	go func() {
 		sum, err := ReadTree(r, stored(), nil)
 		if err != nil || sum != want {
@@ -312,6 +313,7 @@ func (t *treeCheck) end(err error) {
 	case checked != nil:
 		t.err = checked
 	default:
+		t.good()
 		t.err = io.EOF
 	}
 }

@@ -308,6 +308,60 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // at is where imported archives lie.
 var at = candidate.Place{Dir: "/srv/app", Owner: sandbox.User{UID: 1000, GID: 100}}
 
+// TestHeldTrees: a tree that is held is opened once, and checked by the first reader
+// that comes to its end.
+func TestHeldTrees(t *testing.T) {
+	s, folder := newStore(t)
+	data := archive(t, dir("a"), reg("a/b", "text"))
+	stored, err := s.Put(task.Workspace, candidate.File, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, strings.TrimPrefix(stored.Digest, "sha256:"))
+	hold := func() (read func(limit int64) error) {
+		c, done, err := stored.Hold()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := done(); err != nil {
+				t.Error(err)
+			}
+		})
+		return func(limit int64) error {
+			r, err := c.Open()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			_, err = io.Copy(io.Discard, io.LimitReader(r, limit))
+			return err
+		}
+	}
+	const whole, part = 1 << 20, 10
+	damaged := bytes.Replace(data, []byte("text"), []byte("texT"), 1)
+	read, late, other := hold(), hold(), hold()
+	if err := errors.Join(read(part), read(whole), other(part)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, damaged, 0o644); err != nil { // the same file
+		t.Fatal(err)
+	}
+	for name, of := range map[string]func(int64) error{"never read": late, "not read to its end": other} {
+		for range 2 {
+			if err := of(whole); !errors.Is(err, candidate.ErrDamaged) {
+				t.Errorf("%s: read with %v, want ErrDamaged", name, err)
+			}
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(whole); err != nil {
+		t.Errorf("opened or checked again: %v", err)
+	}
+}
+
 // TestNamesHaveNoMeaning (W13): what a file system for layers takes for a
 // deletion is a file like any other, and goes through a tree as one.
 func TestNamesHaveNoMeaning(t *testing.T) {

@@ -132,8 +132,14 @@ func (s *session) Verify(ctx context.Context, c candidate.Candidate) (family.Ver
 	return s.verdict(f), nil
 }
 
-// verify scores a candidate. A nil error is a pass.
+// verify scores a candidate. A nil error is a pass. A tree is opened once, however often
+// the scorer reads it.
 func (s *session) verify(ctx context.Context, c candidate.Candidate) error {
+	c, done, err := c.Hold()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = done() }() // it was only read
 	if err := s.scorer.Read(c); err != nil {
 		return err
 	}
@@ -145,7 +151,7 @@ func (s *session) verify(ctx context.Context, c candidate.Candidate) error {
 	if err := s.wait(ctx); err != nil {
 		return err
 	}
-	err := s.scorer.Score(ctx)
+	err = s.scorer.Score(ctx)
 	ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), StartLimit)
 	defer stop()
 	return s.scorer.Settle(ctx, err)
