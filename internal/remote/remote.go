@@ -198,6 +198,9 @@ type Beat struct {
 	Jobs     []Held `json:"jobs"`
 	Draining bool   `json:"draining,omitzero"` // it takes no more
 	Leaving  bool   `json:"leaving,omitzero"`  // it has no more
+	// Lost says, of a worker that leaves, that its process has ended, and that what it does
+	// not have any more is lost. Otherwise it returns that.
+	Lost bool `json:"lost,omitzero"`
 }
 
 // Pulse is the answer to a [Beat].

@@ -23,7 +23,7 @@ import (
 type workerFlags struct {
 	hub, credentials, roles, cache, runtime string
 	slots                                   int
-	grace                                   time.Duration
+	grace, wait                             time.Duration
 	stay                                    bool
 }
 
@@ -33,7 +33,11 @@ The credential is from securebench hub invite. A worker needs the same build of
 securebench as the run, an equal engine and, under the same names, the same images.
 
 The worker ends when the run has finished. Told to stop (Ctrl-C, SIGTERM), it takes no
-more work, finishes what it has within --grace, returns the rest and exits with 143.`
+more work, finishes what it has within --grace, returns the rest and exits with 143. If
+it has nothing to do and no run answers for --wait, it exits with 15.
+
+Results are in --cache until the run has them. A worker that was killed and is started
+again with the same cache and credential offers what it had finished.`
 
 func (g group) workerCommand() *cobra.Command {
 	var f workerFlags
@@ -46,10 +50,12 @@ func (g group) workerCommand() *cobra.Command {
 	c.Flags().StringVar(&f.credentials, "credentials", "", "`FILE` of securebench hub invite")
 	c.Flags().StringVar(&f.roles, "roles", "", "`ROLES` of the credential to take: produce, verify or produce,verify (default all)")
 	c.Flags().IntVar(&f.slots, "slots", 0, "do `N` jobs at the same time (default what the machine holds, at most min(cores, 4))")
-	c.Flags().StringVar(&f.cache, "cache", "", "`DIR` for candidates and files of packs while a run is served (default securebench/worker in the user's cache)")
+	c.Flags().StringVar(&f.cache, "cache", "", "`DIR` for files of packs while a run is served, and for results that it does not have yet (default securebench/worker in the user's cache)")
 	c.Flags().StringVar(&f.runtime, "runtime", "", "sandbox.runtime of the run, if it has one: the runtime class `NAME` of the engine")
 	c.Flags().DurationVar(&f.grace, "grace", 30*time.Minute, "`TIME` to finish in when told to stop")
-	c.Flags().BoolVar(&f.stay, "stay", false, "wait for the next run when one has finished")
+	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "`TIME` to wait for a run when there is nothing to do (0 is without end)")
+	c.Flags().BoolVar(&f.stay, "stay", false, "wait for the next run when one has finished, however long")
+	c.MarkFlagsMutuallyExclusive("wait", "stay")
 	g.AddEngineFlag(c)
 	g.AddLogFlag(c)
 	return c
@@ -60,10 +66,13 @@ func (f workerFlags) options() (o worker.Options, err error) {
 	if f.hub == "" || f.credentials == "" {
 		return o, subcommand.UsageError(errors.New("give --hub ADDRESS:PORT and --credentials FILE"))
 	}
-	if f.slots < 0 || f.grace < 0 {
-		return o, subcommand.UsageError(errors.New("--slots and --grace must be 0 or more"))
+	if f.slots < 0 || f.grace < 0 || f.wait < 0 {
+		return o, subcommand.UsageError(errors.New("--slots, --grace and --wait must be 0 or more"))
 	}
-	o = worker.Options{Hub: f.hub, Slots: f.slots, Cache: f.cache, Grace: f.grace, Stay: f.stay}
+	o = worker.Options{Hub: f.hub, Slots: f.slots, Cache: f.cache, Grace: f.grace, Wait: f.wait, Stay: f.stay}
+	if f.stay {
+		o.Wait = 0
+	}
 	if o.Credential, err = remote.ReadCredential(f.credentials); err != nil {
 		return o, fault.As(fault.Config, err)
 	}

@@ -215,10 +215,13 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 // beat notes that a worker lives and what it has.
 func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
 	var here *Worker // that was silent
-	leaves := false
+	leaves, why := false, "has left"
+	if b.Lost {
+		why = killed
+	}
 	defer func() {
 		if h.came(here); leaves {
-			h.gone(who, false, "has left")
+			h.gone(who, b.Lost, why)
 		}
 	}()
 	h.mu.Lock()
@@ -238,16 +241,24 @@ func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
 		out.Jobs[held.ID] = h.has(who, held)
 	}
 	if b.Leaving {
-		h.takeBack(who, b.Jobs)
+		h.takeBack(who, b.Jobs, b.Lost)
 	}
 	return out
 }
 
+// killed is what became of a worker whose next process has said so.
+const killed = "was killed"
+
 // takeBack takes from a worker that leaves what it does not have any more. Others get
-// it as soon as it is queued again. The caller holds the lock.
-func (h *Hub) takeBack(who string, has []remote.Held) {
+// it as soon as it is queued again; what is lost counts as a try of its attempt, as a job
+// that kills workers must. The caller holds the lock.
+func (h *Hub) takeBack(who string, has []remote.Held, lost bool) {
 	for id, j := range h.jobs {
 		if j.holder != who || j.taken || slices.ContainsFunc(has, func(held remote.Held) bool { return held.ID == id }) {
+			continue
+		}
+		if lost {
+			j.end(ending{err: fmt.Errorf("the worker %s %s", who, killed)})
 			continue
 		}
 		j.holder, j.since = "", time.Now()

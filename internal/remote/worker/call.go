@@ -35,20 +35,44 @@ func (s *session) do(ctx context.Context, h *held, ticket string) {
 	default:
 		out.Failed = attempt.Failed(errors.New("the job is of a kind that this build does not know"), verdict.PhasePrepare)
 	}
-	var left *candidate.Candidate
+	r := result{Held: h.Held, Value: encoded(out)}
 	if out.Produced != nil && out.Produced.Candidate != nil {
-		left = out.Produced.Candidate
-		defer s.shelf.letGo(left.Digest)
+		r.Candidate = out.Produced.Candidate
 	}
-	if ctx.Err() != nil {
-		return // nobody waits for it
+	answered := false
+	if ctx.Err() == nil { // the hub waits for it
+		if err := s.folder.keep(r); err != nil {
+			s.Say(fmt.Sprintf("keeping a result, in case that this worker is restarted: %v", err))
+		}
+		answered = s.deliver(ctx, h, ticket, r)
 	}
-	if left != nil {
-		if err := s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.put(ctx, ticket, *left) }); err != nil {
-			out = remote.Outcome{Failed: attempt.Failed(err, verdict.PhaseCapture)}
+	if !answered && context.Cause(ctx) == errLeft {
+		return // the next process here offers it
+	}
+	s.folder.drop(r)
+	if r.Candidate != nil {
+		s.shelf.letGo(r.Candidate.Digest)
+	}
+}
+
+// encoded returns an outcome as it is sent.
+func encoded(out remote.Outcome) []byte {
+	value, err := attempt.Encode(out)
+	if err != nil {
+		value, _ = attempt.Encode(remote.Outcome{Failed: attempt.Failed(err, verdict.PhaseCapture)}) // plain values
+	}
+	return value
+}
+
+// deliver sends the candidate of a job, if there is one, and offers its outcome. It
+// reports whether the hub has answered.
+func (s *session) deliver(ctx context.Context, h *held, ticket string, r result) bool {
+	if c := r.Candidate; c != nil {
+		if err := s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.put(ctx, ticket, *c) }); err != nil {
+			r.Value = encoded(remote.Outcome{Failed: attempt.Failed(err, verdict.PhaseCapture)})
 		}
 	}
-	s.offer(ctx, h, ticket, out)
+	return ctx.Err() == nil && s.offer(ctx, h, ticket, r.Value)
 }
 
 // withTicket asks the hub with the ticket of a job until it answers. A ticket that it
@@ -168,17 +192,15 @@ func (s *session) complete(ctx context.Context, q remote.Request) (out remote.Ou
 	return out
 }
 
-// offer sends the outcome of a job until the hub has answered.
-func (s *session) offer(ctx context.Context, h *held, ticket string, out remote.Outcome) {
-	value, err := attempt.Encode(out)
-	if err != nil {
-		value, _ = attempt.Encode(remote.Outcome{Failed: attempt.Failed(err, verdict.PhaseCapture)}) // plain values
-	}
+// offer sends the encoded outcome of a job until the hub has answered, and reports
+// whether it has.
+func (s *session) offer(ctx context.Context, h *held, ticket string, value []byte) bool {
 	r := remote.Result{Nonce: h.Nonce, Grant: h.Grant, Value: value}
 	if len(value) > remote.MaxInline {
 		r.Value, r.Put = nil, digest.Bytes(value)
 	}
 	for {
+		var err error
 		if r.Put != "" {
 			err = s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.putValue(ctx, ticket, value) })
 		}
@@ -190,11 +212,10 @@ func (s *session) offer(ctx context.Context, h *held, ticket string, out remote.
 			if a.State == remote.Refused {
 				s.Say("the hub refuses a result: " + a.Why)
 			}
-			return
+			return true
 		}
-		err = nil
 		if attended.Pause(ctx, again) != nil {
-			return
+			return false
 		}
 	}
 }

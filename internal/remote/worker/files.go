@@ -39,6 +39,7 @@ func (s *session) request(ctx context.Context, method, ticket, target string, bo
 	if err != nil {
 		return nil, fmt.Errorf("asking the hub: %w", err)
 	}
+	s.hears()
 	if res.StatusCode == http.StatusOK {
 		return res.Body, nil
 	}
@@ -76,7 +77,7 @@ func (s *session) get(ctx context.Context, ticket, target string, v any) error {
 // load reads the orders of the worker's roles, and the files of the pack that they
 // name.
 func (s *session) load(ctx context.Context, orders map[remote.Role]remote.Order) (public, eval string, err error) {
-	public, eval = filepath.Join(s.dir, "public"), filepath.Join(s.dir, "eval")
+	public, eval = filepath.Join(s.folder.dir, publicDir), filepath.Join(s.folder.dir, evalDir)
 	for {
 		s.mu.Lock()
 		tickets := s.run.Tickets
@@ -99,6 +100,9 @@ func (s *session) load(ctx context.Context, orders map[remote.Role]remote.Order)
 			if err := s.hello(ctx); err != nil {
 				return public, eval, err
 			}
+		}
+		if s.alone() {
+			return public, eval, s.nobody()
 		}
 		if attended.Pause(ctx, again) != nil {
 			return public, eval, ErrDrained

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -84,6 +83,3 @@ func (s *shelf) sweep() {
 		delete(s.idle, sum)
 	}
 }
-
-// close removes everything.
-func (s *shelf) close() error { return errors.Join(s.store.Close(), os.RemoveAll(s.dir)) }

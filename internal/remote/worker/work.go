@@ -25,8 +25,12 @@ type held struct {
 // errTaken ends a call that nobody waits for here any more.
 var errTaken = errors.New("the hub has taken the job back")
 
-// work does jobs until the run has finished or the worker is to leave.
-func (s *session) work(ctx context.Context) error {
+// errLeft ends what is under way when the worker ends.
+var errLeft = errors.New("the worker has left")
+
+// work does jobs until the run has finished or the worker is to leave. It also cares for
+// what former processes have left.
+func (s *session) work(ctx context.Context, left []*folder) error {
 	slots := s.Slots
 	if slots == 0 {
 		slots = s.site.Slots()
@@ -35,6 +39,7 @@ func (s *session) work(ctx context.Context) error {
 	defer stop()
 	calls, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	s.inherit(calls, left)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -44,12 +49,12 @@ func (s *session) work(ctx context.Context) error {
 	stop()
 	<-stopped
 	if e.done || e.err != nil {
-		cancel(errTaken)
+		cancel(errLeft)
 		s.jobs.Wait()
 	} else {
 		s.drain(cancel)
 	}
-	s.leave()
+	s.leave(false)
 	switch {
 	case e.err != nil:
 		return e.err
@@ -73,6 +78,9 @@ func (s *session) beatUntil(ctx context.Context) ending {
 		s.beat(ctx)
 		if e := s.ended(); e.done || e.drain || e.err != nil {
 			return e
+		}
+		if s.alone() && !s.busy() {
+			return ending{err: s.nobody()}
 		}
 	}
 }
@@ -99,6 +107,13 @@ func (s *session) beat(ctx context.Context) {
 			s.mu.Unlock()
 		}
 	}
+}
+
+// busy reports whether there is something that the hub may wait for.
+func (s *session) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.active) > 0 || s.heirs.Load() > 0
 }
 
 // has lists what the worker has.
@@ -133,17 +148,18 @@ func (s *session) drain(cancel context.CancelCauseFunc) {
 		case <-every.C:
 			s.beat(over)
 		case <-grace.C:
-			cancel(errTaken)
+			cancel(errLeft)
 			s.jobs.Wait()
 			return
 		}
 	}
 }
 
-// leave says that the worker has nothing and wants nothing.
-func (s *session) leave() {
+// leave says that the worker has nothing and wants nothing. What it had, it returns, or it
+// is lost.
+func (s *session) leave(lost bool) {
 	var p remote.Pulse
-	_ = s.ask(context.Background(), remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: []remote.Held{}, Leaving: true}, &p) // a lease later it is known anyway
+	_ = s.ask(context.Background(), remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: []remote.Held{}, Leaving: true, Lost: lost}, &p) // a lease later it is known anyway
 }
 
 // fetchAll fetches jobs and does so many at a time.

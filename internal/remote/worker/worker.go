@@ -12,9 +12,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -72,11 +73,14 @@ type Options struct {
 	Slots      int    // calls at the same time; 0 is what the site has room for
 	Build      string // digest of this program
 	Engine     sandbox.Info
-	Cache      string        // folder for files of packs
+	Cache      string        // folder for files of packs, and for results until the hub has answered
 	Grace      time.Duration // for calls that are under way when the worker is to leave
-	Stay       bool          // wait for the next run when one has finished
-	Open       func(context.Context, Setting) (Site, error)
-	Say        func(string) // gets a line about what happens
+	// Wait is for how long the worker, if it has nothing to do, waits for an answer of a
+	// hub; 0 is without end.
+	Wait time.Duration
+	Stay bool // wait for the next run when one has finished
+	Open func(context.Context, Setting) (Site, error)
+	Say  func(string) // gets a line about what happens
 	// Dial connects to the hub; nil is the system's.
 	Dial func(network, address string) (net.Conn, error)
 }
@@ -110,8 +114,7 @@ type worker struct {
 
 // serve serves one run until that has finished.
 func (w *worker) serve(ctx context.Context) (err error) {
-	s := &session{worker: w, active: map[string]*held{}, ways: map[record.AttemptKey]string{}, changed: make(chan struct{}, 1)}
-	s.disconnected()
+	s := newSession(w)
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
@@ -119,7 +122,8 @@ func (w *worker) serve(ctx context.Context) (err error) {
 	if err := s.hello(ctx); err != nil {
 		return err
 	}
-	if err := s.furnish(ctx); err != nil {
+	left, err := s.furnish(ctx)
+	if err != nil {
 		if ctx.Err() != nil {
 			return ErrDrained
 		}
@@ -128,29 +132,38 @@ func (w *worker) serve(ctx context.Context) (err error) {
 	defer func() {
 		ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer stop()
-		err = errors.Join(err, s.site.Close(ctx), s.shelf.close(), os.RemoveAll(s.dir))
+		err = errors.Join(err, s.site.Close(ctx), s.shelf.store.Close(), s.folder.close(s.ended().done))
 	}()
-	return s.work(ctx)
+	return s.work(ctx, left)
+}
+
+// newSession makes a session that is not connected yet.
+func newSession(w *worker) *session {
+	s := &session{worker: w, heard: time.Now(), active: map[string]*held{}, ways: map[record.AttemptKey]string{}, changed: make(chan struct{}, 1)}
+	s.disconnected()
+	return s
 }
 
 // session is the service of one run.
 type session struct {
 	*worker
-	conn  *nats.Conn
-	queue *nats.Subscription // for jobs
-	web   *http.Client
-	relay *http.Transport // of agents to their provider
-	base  string          // of HTTPS
-	site  Site
-	shelf *shelf
-	dir   string // of this session
+	conn   *nats.Conn
+	queue  *nats.Subscription // for jobs
+	web    *http.Client
+	relay  *http.Transport // of agents to their provider
+	base   string          // of HTTPS
+	site   Site
+	folder *folder
+	shelf  *shelf // in the folder
 
 	retries  int  // of a capture
 	draining bool // of the goroutine that beats
 
-	jobs sync.WaitGroup
+	jobs  sync.WaitGroup
+	heirs atomic.Int64 // sessions that offer what former processes have left
 
 	mu      sync.Mutex
+	heard   time.Time // from the hub
 	run     remote.Welcome
 	active  map[string]*held             // by job
 	ways    map[record.AttemptKey]string // tickets of agents' ways to their provider
@@ -199,6 +212,9 @@ func (s *session) connect(ctx context.Context) error {
 		case !said:
 			said = true
 			s.Say("waiting for a hub at " + s.Hub)
+		}
+		if s.alone() {
+			return s.nobody()
 		}
 		if attended.Pause(ctx, again) != nil {
 			return ErrDrained
@@ -282,7 +298,27 @@ func (s *session) ask(ctx context.Context, subject string, message, answer any) 
 	if err != nil {
 		return fmt.Errorf("asking the hub: %w", err)
 	}
+	s.hears()
 	return attempt.Decode(m.Data, answer)
+}
+
+// hears notes that the hub has answered.
+func (s *session) hears() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
+}
+
+// alone reports whether the hub has not answered for longer than the worker waits.
+func (s *session) alone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Wait > 0 && time.Since(s.heard) >= s.Wait
+}
+
+// nobody is the error of a worker that has waited for its hub and had nothing to do.
+func (s *session) nobody() error {
+	return fault.Errorf(fault.Refused, "no run has answered at %s for %s: start one with securebench run --hub, or let the worker wait longer with --wait", s.Hub, s.Wait)
 }
 
 // hello introduces the worker, until the hub answers.
@@ -298,6 +334,8 @@ func (s *session) hello(ctx context.Context) error {
 			return s.welcomed(run)
 		case s.ended().err != nil:
 			return s.ended().err
+		case s.alone():
+			return s.nobody()
 		}
 		if attended.Pause(ctx, again) != nil {
 			return ErrDrained
@@ -346,34 +384,38 @@ func (s *session) ended() ending {
 	return s.end
 }
 
-// furnish reads the orders and what they name, and makes the site.
-func (s *session) furnish(ctx context.Context) (err error) {
-	if err := os.MkdirAll(s.Cache, 0o700); err != nil {
-		return fmt.Errorf("making the cache: %w", err)
+// furnish reads the orders and what they name, and makes the site. It returns what former
+// processes of the worker have left.
+func (s *session) furnish(ctx context.Context) (left []*folder, err error) {
+	if s.folder, left, err = newFolder(ctx, s.Cache, owner{s.who, s.run.Token}); err != nil {
+		return nil, err
 	}
-	if s.dir, err = os.MkdirTemp(s.Cache, "session-"); err != nil {
-		return fmt.Errorf("making a folder in the cache: %w", err)
-	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, f := range append(left, s.folder) {
+			err = errors.Join(err, f.close(false))
+		}
+		left = nil
+	}()
 	set := Setting{Orders: map[remote.Role]remote.Order{}}
 	if set.Public, set.Eval, err = s.load(ctx, set.Orders); err != nil {
-		return errors.Join(err, os.RemoveAll(s.dir))
+		return left, err
 	}
 	for _, o := range set.Orders {
 		s.retries = o.Retries
 	}
-	store := s.dir + "/candidates"
-	if err := os.Mkdir(store, 0o700); err != nil {
-		return fmt.Errorf("making a folder in the cache: %w", err)
-	}
+	store := filepath.Join(s.folder.dir, candidatesDir)
 	inner, err := candidate.OpenStore(store)
 	if err != nil {
-		return err
+		return left, err
 	}
 	s.shelf = newShelf(inner, store)
 	set.Store, set.Relay = s.shelf, s.way
 	if s.site, err = s.Open(ctx, set); err != nil {
-		return errors.Join(err, s.shelf.close(), os.RemoveAll(s.dir))
+		return left, errors.Join(err, inner.Close())
 	}
 	s.Say(fmt.Sprintf("serving the run %s", s.run.RunID))
-	return nil
+	return left, nil
 }
