@@ -166,7 +166,7 @@ type running struct {
 // start starts a worker.
 func (f *fleet) start(c remote.Credential, s site, change ...func(*worker.Options)) *running {
 	f.Helper()
-	o := worker.Options{Hub: f.hub.Addr(), Credential: c, Roles: c.Roles, Build: build, Cache: f.TempDir(), Say: func(text string) { f.warn(c.Name + ": " + text) },
+	o := worker.Options{Hub: f.o.Addr, Credential: c, Roles: c.Roles, Build: build, Cache: f.TempDir(), Say: func(text string) { f.warn(c.Name + ": " + text) },
 		Open: func(_ context.Context, set worker.Setting) (worker.Site, error) {
 			here := s
 			here.store = set.Store

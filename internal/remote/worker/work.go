@@ -66,7 +66,11 @@ func (s *session) work(ctx context.Context, left []*folder) error {
 
 // beatUntil says what the worker has until the session ends, and carries out the answers.
 func (s *session) beatUntil(ctx context.Context) ending {
-	every := time.NewTicker(s.run.Lease / 4)
+	pause := s.run.Lease / 4
+	if s.Wait > 0 {
+		pause = min(pause, max(s.Wait, again)) // whether the hub answers is known that soon
+	}
+	every := time.NewTicker(pause)
 	defer every.Stop()
 	for {
 		select {
