@@ -57,8 +57,8 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if o.LookupEnv, err = loadEnv(f.envFile); err != nil {
 		return o, fault.As(fault.Config, err)
 	}
-	if f.agent != "" {
-		if o.Agent, err = kinds.BuiltIn(f.agent); err != nil {
+	if f.agent != "" || f.replayMap != "" {
+		if o.Agent, err = kinds.BuiltIn(f.agent, f.replayMap); err != nil {
 			return o, usageError(err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 // runFlags are the flags of run; they override the tester YAML.
 type runFlags struct {
 	config, envFile, agent, outputDir string
+	replayMap                         string
 	failOn, allow                     []string
 	conditions                        *failConditions // of failOn
 	progress                          string
@@ -42,7 +43,10 @@ YAML. A tester YAML configures the harness that runs the agent; without one,
 
   oracle       submits each row's reference solution (must score 100%)
   null         submits nothing (must score 0)
-  replay:FILE  submits candidates from a JSONL file of {"task_id", "text"|"patch"}
+  replay:FILE  submits candidates from a JSONL file of {"task_id", "text"|"patch"},
+               or the answers in a file of lm-evaluation-harness (--log_samples),
+               Inspect (JSON), simple-evals or a data set, or lines of an id, a tab
+               and a text; --replay-map names columns
 
 --resume continues an interrupted run. A record is kept if it is intact, was
 written by this run, has its candidate in the store, and was made from the same
@@ -89,7 +93,10 @@ const runExamples = `  # Check a pack with its reference solutions: every task m
   securebench merge runs/demo
 
   # Score answers that a model has already given.
-  securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay`
+  securebench run packs/gsm8k-sample --agent replay:answers.jsonl -o runs/replay
+
+  # Score the samples that lm-evaluation-harness wrote of the same rows.
+  securebench run packs/gsm8k --agent replay:samples_gsm8k.jsonl --replay-map 'id=GSM8K/{doc_id}'`
 
 func (a *app) runCommand(f *runFlags) *cobra.Command {
 	c := &cobra.Command{
@@ -110,6 +117,7 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML `FILE`")
 	fl.StringVar(&f.agent, "agent", "", "`AGENT`: oracle, null or replay:FILE instead of the harness")
+	fl.StringVar(&f.replayMap, "replay-map", "", "with --agent replay:FILE: the `COLUMNS` of answers, such as id=COLUMN,text=COLUMN (also attempt, stop_reason)")
 	fl.StringVar(&f.model, "model", "", "ask this `MODEL` instead of running an agent (text families, code_completion)")
 	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default OpenAI's)")
 	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url)")

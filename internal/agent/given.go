@@ -33,6 +33,7 @@ type given struct {
 	rejection *candidate.Rejection
 	limit     int64
 	sink      candidate.Sink
+	stop      string // why the model stopped; "" is not known
 }
 
 func (g *given) blank() bool {
@@ -46,7 +47,28 @@ func (g *given) Run(context.Context) (produce.Result, error) {
 		m.Set("candidate_kind", g.kind)
 		m.Set(record.OriginKey, g.origin)
 	}
-	return produce.Result{Metadata: m}, nil
+	res := produce.Result{Metadata: m}
+	if g.stop != "" {
+		m.Set(verdict.StopKey, g.stop)
+		res.Usage = g.count()
+	}
+	return res, nil
+}
+
+// count counts what came of the answer, by the names of the record's usage.
+func (g *given) count() map[string]int64 {
+	out := map[string]int64{"answers": 1}
+	declined := verdict.Declined(g.stop)
+	for name, is := range map[string]bool{
+		"answers_truncated": verdict.CutOff(g.stop),
+		"answers_empty":     !declined && len(bytes.TrimSpace(g.data)) == 0,
+		"answers_refused":   declined,
+	} {
+		if is {
+			out[name] = 1
+		}
+	}
+	return out
 }
 
 // Capture admits the candidate under the run's bounds.

@@ -108,7 +108,7 @@ func (p *asked) Run(ctx context.Context) (produce.Result, error) {
 
 // describe adds what is known of an answer.
 func describe(m verdict.Metadata, res model.Result) {
-	for name, text := range map[string]string{"model_answered": res.Model, "stop_reason": res.Stop} {
+	for name, text := range map[string]string{"model_answered": res.Model, verdict.StopKey: res.Stop} {
 		if text != "" {
 			m.Set(name, text)
 		}

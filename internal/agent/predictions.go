@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/agent/answers"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )
@@ -66,20 +67,23 @@ func (r *Replay) document(path string, line int, sc *bufio.Scanner) error {
 	if err := scanned(sc, path, at+1); err != nil {
 		return err
 	}
-	n, err := source.ParseJSON(path, line, data)
+	n, err := source.ParseJSON(path, line, answers.Finite(data))
 	if err != nil {
 		return err
 	}
 	if n.Kind == source.List {
 		for _, item := range n.Items {
-			if item.Kind != source.Map || item.Get(predictionKey) == nil {
-				return source.Problemf(item.Pos, "a list in a replay file holds predictions: objects with %s and model_patch", predictionKey)
+			if item.Kind != source.Map {
+				return source.Problemf(item.Pos, "a list in a replay file holds objects: predictions, replay lines or rows")
 			}
 			if err := r.add(item); err != nil {
 				return err
 			}
 		}
 		return nil
+	}
+	if n.Kind == source.Map && answers.Knows(n) {
+		return r.other(n)
 	}
 	if !byTask(n) {
 		return source.Problemf(n.Pos, "a replay file has one object per line, or one object that holds predictions by %s", predictionKey)
@@ -116,7 +120,7 @@ func (r *Replay) prediction(n, id *source.Node) error {
 	if strings.TrimSpace(patch.Text) == "" {
 		val.none = "the prediction's model_patch is empty"
 	}
-	return r.keep(n, replayKey{task: id.Text}, val)
+	return r.keep(n.Pos, replayKey{task: id.Text}, val)
 }
 
 // oneForm refuses a file that mixes the two forms.

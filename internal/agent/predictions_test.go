@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"securebench/internal/agent"
+	"securebench/internal/agent/answers"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -20,7 +21,7 @@ func replayFile(t *testing.T, content string) (*agent.Replay, error) {
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := agent.OpenReplay(file, agent.Bounds{})
+	r, err := agent.OpenReplay(file, answers.Map{}, agent.Bounds{})
 	if err != nil {
 		err = errorText(strings.ReplaceAll(err.Error(), file, "F"))
 	}
@@ -99,8 +100,7 @@ func TestReplayProblems(t *testing.T) {
 		"an id that is a number":  {`{"instance_id":5,"model_patch":""}`, "F:1:16: instance_id must be a non-empty string"},
 		"an empty id by task":     {`{"":{"model_patch":"x"}}`, "F:1:2: instance_id must be a non-empty string"},
 		"another id":              {`{"a":{"model_patch":"x","instance_id":"b"}}`, `F:1:39: the prediction for "a" has another instance_id`},
-		"lines in a list":         {"[" + line + "]", "F:1:2: a list in a replay file holds predictions"},
-		"words in a list":         {`["a"]`, "F:1:2: a list in a replay file holds predictions"},
+		"words in a list":         {`["a"]`, "F:1:2: a list in a replay file holds objects"},
 		"something else":          {"5", "F:1:1: a replay line must be an object"},
 		"neither":                 {"{}", "F:1:1: task_id must be a non-empty string"},
 		"cut off":                 {"[" + prediction, "F:2:1: invalid JSON"},

@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -12,7 +13,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"securebench/internal/agent/answers"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/piped"
@@ -22,9 +25,10 @@ import (
 )
 
 // Replay submits candidates from a file: one JSON object per line with
-// task_id, optionally attempt, and one of text, patch and tree. A tree is the
-// path of a tar file, relative to the replay file. The file can hold SWE-bench's
-// predictions instead: objects with instance_id and model_patch.
+// task_id, optionally attempt and stop_reason, and one of text, patch and tree. A tree is
+// the path of a tar file, relative to the replay file. The file can hold SWE-bench's
+// predictions instead: objects with instance_id and model_patch; or answers in a form
+// of package answers.
 type Replay struct {
 	// Users resolves whose the files of trees are.
 	Users Users
@@ -37,6 +41,8 @@ type Replay struct {
 	trees  map[string]string // digests of the tar files by path
 	tasks  map[string]bool   // for which the file has lines
 	seen   map[string]bool   // those of them that are in the pack
+	pack   string            // the first task of the pack
+	others answers.Reader    // of answers in the forms of other programs
 }
 
 type replayKey struct {
@@ -49,20 +55,22 @@ type replayLine struct {
 	data []byte
 	tree string // path of a tar file
 	none string // why there is no candidate, or ""
+	stop string // why the model stopped; "" is not known
 }
 
 // maxReplayLine is the longest line of a replay file, in bytes.
 const maxReplayLine = 64 << 20
 
-// OpenReplay reads a replay file. Errors name file, line and column.
-func OpenReplay(path string, bounds Bounds) (*Replay, error) {
+// OpenReplay reads a replay file, whose columns a map can name. Errors name file, line
+// and column.
+func OpenReplay(path string, columns answers.Map, bounds Bounds) (*Replay, error) {
 	f, err := source.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the replay file: %w", err)
 	}
 	defer f.Close()
 	r := &Replay{bounds: bounds, dir: filepath.Dir(path), lines: map[replayKey]replayLine{}, trees: map[string]string{},
-		tasks: map[string]bool{}, seen: map[string]bool{}}
+		tasks: map[string]bool{}, seen: map[string]bool{}, others: answers.Reader{Map: columns}}
 	sum := sha256.New()
 	if err := r.read(path, io.TeeReader(f, sum)); err != nil {
 		return nil, err
@@ -72,11 +80,11 @@ func OpenReplay(path string, bounds Bounds) (*Replay, error) {
 }
 
 // read reads the file's lines. A first line that is no line of its own begins a
-// document of predictions.
+// document.
 func (r *Replay) read(path string, f io.Reader) error {
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, maxReplayLine)
-	line, first := 1, true
+	line, first, tabbed := 1, true, false
 	for ; sc.Scan(); line++ {
 		if len(bytes.TrimSpace(sc.Bytes())) == 0 {
 			continue
@@ -84,16 +92,37 @@ func (r *Replay) read(path string, f io.Reader) error {
 		if first && isDocument(path, line, sc.Bytes()) {
 			return r.document(path, line, sc)
 		}
+		tabbed = tabbed || first && !r.others.Map.Given() && answers.Tabbed(sc.Bytes())
 		first = false
-		n, err := source.ParseJSON(path, line, sc.Bytes())
-		if err == nil {
-			err = r.add(n)
+		var err error
+		if tabbed {
+			err = r.tabbed(source.Pos{File: path, Line: line, Col: 1}, sc.Bytes())
+		} else {
+			err = r.line(path, line, sc.Bytes())
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return scanned(sc, path, line)
+}
+
+// line reads a line that is a JSON value.
+func (r *Replay) line(path string, line int, data []byte) error {
+	n, err := source.ParseJSON(path, line, answers.Finite(data))
+	if err != nil {
+		return err
+	}
+	return r.add(n)
+}
+
+// tabbed reads a line that is an id, a tab and a text.
+func (r *Replay) tabbed(at source.Pos, line []byte) error {
+	a, err := answers.Line(at, line)
+	if err != nil {
+		return err
+	}
+	return r.answer(a)
 }
 
 // scanned returns why the lines of the file ended, or nil at its end.
@@ -121,10 +150,13 @@ func (r *Replay) Digest() string {
 	return digest.Format(h.Sum(nil))
 }
 
-// add adds one object: a replay line, or a prediction.
+// add adds one object: a replay line, a prediction, or what another program writes.
 func (r *Replay) add(n *source.Node) error {
 	if n.Kind != source.Map {
 		return source.Problemf(n.Pos, "a replay line must be an object")
+	}
+	if r.form == otherForm || r.form == "" && r.isOther(n) {
+		return r.other(n)
 	}
 	if id := n.Get(predictionKey); id != nil {
 		return r.prediction(n, id)
@@ -132,7 +164,7 @@ func (r *Replay) add(n *source.Node) error {
 	if err := r.oneForm(n, lineKey); err != nil {
 		return err
 	}
-	errs, _ := n.Check("the replay line", false, lineKey, "attempt", "text", "patch", "tree")
+	errs, _ := n.Check("the replay line", false, lineKey, "attempt", "text", "patch", "tree", "stop_reason")
 	if err := errs.Err(); err != nil {
 		return err
 	}
@@ -145,13 +177,54 @@ func (r *Replay) add(n *source.Node) error {
 			return err
 		}
 	}
-	return r.keep(n, key, val)
+	return r.keep(n.Pos, key, val)
+}
+
+// otherForm is the form of a file that another program wrote.
+const otherForm = "answers"
+
+// isOther reports whether an object is neither a replay line nor a prediction. Rows have
+// any columns: one with a task_id and none of what a replay line has can be a row, if
+// its text has one of the usual names.
+func (r *Replay) isOther(n *source.Node) bool {
+	if r.others.Map.Given() || answers.Knows(n) {
+		return true
+	}
+	if n.Get(predictionKey) != nil || len(n.Fields) == 0 {
+		return false
+	}
+	for _, key := range []string{"text", "patch", "tree"} {
+		if n.Get(key) != nil && n.Get(lineKey) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// other adds the answers in what another program wrote.
+func (r *Replay) other(n *source.Node) error {
+	r.form = otherForm
+	found, err := r.others.Read(n)
+	if err != nil {
+		return err
+	}
+	for _, a := range found {
+		if err := r.answer(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer keeps an answer.
+func (r *Replay) answer(a answers.Answer) error {
+	return r.keep(a.Pos, replayKey{a.Task, a.Attempt}, replayLine{kind: task.Text, data: []byte(a.Text), none: a.None, stop: a.Stop})
 }
 
 // keep adds an entry, unless there is one for the same attempt.
-func (r *Replay) keep(n *source.Node, key replayKey, val replayLine) error {
+func (r *Replay) keep(at source.Pos, key replayKey, val replayLine) error {
 	if _, dup := r.lines[key]; dup {
-		return source.Problemf(n.Pos, "task %q has this attempt twice", key.task)
+		return source.Problemf(at, "task %q has this attempt twice", key.task)
 	}
 	r.tasks[key.task] = true
 	r.lines[key] = val
@@ -200,6 +273,12 @@ func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
 		}
 		key.attempt = int(i)
 	}
+	if stop := n.Get("stop_reason"); stop != nil && stop.Kind != source.Null {
+		if stop.Kind != source.String {
+			return key, val, source.Problemf(stop.Pos, "stop_reason must be a string")
+		}
+		val.stop = stop.Text
+	}
 	var given *source.Node
 	for _, form := range []struct {
 		name string
@@ -232,23 +311,50 @@ func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
 
 // Seen records a task of the pack; it is called for each task before the run.
 func (r *Replay) Seen(taskID string) {
+	r.pack = cmp.Or(r.pack, taskID)
 	if r.tasks[taskID] {
 		r.seen[taskID] = true
 	}
 }
 
+// maxNamed is how many tasks a message names.
+const maxNamed = 10
+
+// Matches refuses a file none of whose tasks is in the pack.
+func (r *Replay) Matches() error {
+	if len(r.seen) > 0 || r.pack == "" {
+		return nil
+	}
+	if len(r.tasks) == 0 {
+		return errors.New("the replay file has no answers")
+	}
+	return fmt.Errorf("the replay file matches no row of the pack: its tasks are %s, and the pack's begin with %.200q (name the column of the ids with --replay-map id=COLUMN, or write id=PREFIX{COLUMN})",
+		named(slices.Sorted(maps.Keys(r.tasks))), r.pack)
+}
+
 // Unmatched counts the lines that no attempt at a known task will use, and
-// names the task of the first.
-func (r *Replay) Unmatched(attempts int) (n int, first string) {
+// names their tasks.
+func (r *Replay) Unmatched(attempts int) (n int, tasks string) {
+	of := map[string]bool{}
 	for key := range r.lines {
-		if r.seen[key.task] && key.attempt <= attempts {
-			continue
-		}
-		if n++; n == 1 || key.task < first {
-			first = key.task
+		if !r.seen[key.task] || key.attempt > attempts {
+			of[key.task] = true
+			n++
 		}
 	}
-	return n, first
+	return n, named(slices.Sorted(maps.Keys(of)))
+}
+
+// named lists tasks, the first of them by name.
+func named(tasks []string) string {
+	var out []string
+	for _, t := range tasks[:min(len(tasks), maxNamed)] {
+		out = append(out, fmt.Sprintf("%.200q", t))
+	}
+	if more := len(tasks) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, ", ")
 }
 
 // Name returns "replay".
@@ -273,7 +379,7 @@ func (r *Replay) Prepare(_ context.Context, req Request, out Output) (Production
 	if form(kind) != form(val.kind) {
 		return nothing(ReplayName, fmt.Sprintf("the replay file holds a %s, the family takes a %s", val.kind, kind)), nil
 	}
-	g := &given{agent: ReplayName, kind: kind, origin: candidate.Replay, data: val.data, limit: r.bounds.Bytes, sink: out.Sink}
+	g := &given{agent: ReplayName, kind: kind, origin: candidate.Replay, data: val.data, limit: r.bounds.Bytes, sink: out.Sink, stop: val.stop}
 	if val.tree != "" {
 		g.tree = func(context.Context) (candidate.Candidate, error) {
 			return r.importTree(out.Sink, val.tree, candidate.Place{Dir: workspace.TargetOf(req.View.Environment()), Owner: r.Users.Owner(req.View, req.Image)})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"securebench/internal/agent"
+	"securebench/internal/agent/answers"
 	"securebench/internal/candidate"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/task"
@@ -71,7 +72,7 @@ func TestReplayedTree(t *testing.T) {
 	}
 	open := func(b agent.Bounds) *agent.Replay {
 		t.Helper()
-		r, err := agent.OpenReplay(replay, b)
+		r, err := agent.OpenReplay(replay, answers.Map{}, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestReplayedTree(t *testing.T) {
 	if err := os.Symlink(replay, file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := agent.OpenReplay(replay, agent.Bounds{}); err == nil {
+	if _, err := agent.OpenReplay(replay, answers.Map{}, agent.Bounds{}); err == nil {
 		t.Error("a link is a tree")
 	}
 	if _, err := captured(t, r, task.Workspace); err == nil || context.Cause(t.Context()) != nil {

@@ -57,6 +57,9 @@ type Candidate struct {
 	// Redacted is set if the candidate contained a secret of the operator,
 	// which was replaced before anything was stored or scored.
 	Redacted bool `json:"redacted,omitzero"`
+	// CutOff is set if a model's answer had reached its most tokens: its last words may
+	// not be what it was about to say.
+	CutOff bool `json:"cut_off,omitzero"`
 
 	open  func() (io.ReadCloser, error)
 	flush *durable.Flush

@@ -70,6 +70,7 @@ type recorded struct {
 	attempt            int
 	kind               task.CandidateKind // "" where the record does not say
 	origin             candidate.Origin
+	cutOff             bool
 	labels             []string
 	verdict            commit.Judged
 	summary            string // digest of the resource summary
@@ -85,7 +86,7 @@ func (r *Records) Add(e record.Entry) {
 	r.Total++
 	r.byRow[e.Index] = append(r.byRow[e.Index], recorded{
 		line: e.Number, taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
-		attempt: e.Attempt, labels: e.Labels, kind: evidence.KindOf(e.Line), origin: e.Origin(), verdict: commit.JudgedOf(e.Line), summary: sum,
+		attempt: e.Attempt, labels: e.Labels, kind: evidence.KindOf(e.Line), origin: e.Origin(), cutOff: e.CutOff(), verdict: commit.JudgedOf(e.Line), summary: sum,
 	})
 }
 
@@ -356,7 +357,7 @@ func (r *Review) recorded(t task.Task) ([]Recorded, error) {
 		}
 		again := Recorded{Attempt: rec.attempt, Verdict: rec.verdict}
 		if rec.stored != "" {
-			c, err := evidence.Candidate(r.Run, candidate.Candidate{Kind: cmp.Or(rec.kind, t.Extraction().Kind), Digest: rec.stored, Origin: rec.origin})
+			c, err := evidence.Candidate(r.Run, candidate.Candidate{Kind: cmp.Or(rec.kind, t.Extraction().Kind), Digest: rec.stored, Origin: rec.origin, CutOff: rec.cutOff})
 			if err != nil {
 				return nil, err
 			}

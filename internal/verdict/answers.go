@@ -1,5 +1,28 @@
 package verdict
 
+// StopKey is the key of the producer's metadata that says why a model stopped, in the
+// word of its provider.
+const StopKey = "stop_reason"
+
+// CutOff reports whether a model stopped because its answer had reached its most
+// tokens.
+func CutOff(stop string) bool {
+	switch stop {
+	case "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "MAX_TOKENS":
+		return true
+	}
+	return false
+}
+
+// Declined reports whether a model or a filter of its provider refused to answer.
+func Declined(stop string) bool {
+	switch stop {
+	case "refusal", "content_filter", "SAFETY":
+		return true
+	}
+	return false
+}
+
 // Answers counts attempts by what came of their requests to a model: what a score
 // should be read with. An attempt counts once in each.
 type Answers struct {

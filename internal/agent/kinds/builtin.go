@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"securebench/internal/agent"
+	"securebench/internal/agent/answers"
 	"securebench/internal/agent/setup"
 	"securebench/internal/family"
 	"securebench/internal/fault"
@@ -82,13 +83,17 @@ type replay struct {
 }
 
 // openReplay sets the agent of a replay file up.
-func openReplay(file string) setup.Opener {
+func openReplay(file string, columns answers.Map) setup.Opener {
 	return func(a setup.Around) (setup.Agent, error) {
-		r, err := agent.OpenReplay(file, scoring.Bounds(a.Config.Limits))
+		r, err := agent.OpenReplay(file, columns, scoring.Bounds(a.Config.Limits))
 		if err != nil {
 			return nil, fault.As(fault.Config, err)
 		}
-		return &replay{newGiven(r, setup.Facts{Users: true, Settings: map[string]any{"replay": r.Digest()}}), a, r}, nil
+		settings := map[string]any{"replay": r.Digest()}
+		if columns.Given() {
+			settings["replay_map"] = columns.String()
+		}
+		return &replay{newGiven(r, setup.Facts{Users: true, Settings: settings}), a, r}, nil
 	}
 }
 
@@ -97,8 +102,11 @@ func (r *replay) Demands() workload.Demands {
 }
 
 func (r *replay) Loaded(context.Context, *workload.Workload) error {
-	if n, id := r.agent.Unmatched(r.Config.Attempts); n > 0 {
-		r.Warn(fmt.Sprintf("replay file: lines without a matching attempt: %d; the first is for task %.200q", n, id))
+	if err := r.agent.Matches(); err != nil {
+		return fault.As(fault.Config, err)
+	}
+	if n, tasks := r.agent.Unmatched(r.Config.Attempts); n > 0 {
+		r.Warn(fmt.Sprintf("replay file: lines without a matching attempt: %d; they are for %s", n, tasks))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"securebench/internal/agent"
+	"securebench/internal/agent/answers"
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/config"
@@ -55,14 +56,21 @@ func Configured(c config.Harness) (setup.Opener, source.Problems) {
 	return k.parse(c)
 }
 
-// BuiltIn reads the name of a built-in agent and, for replay, its file.
-func BuiltIn(flag string) (setup.Opener, error) {
+// BuiltIn reads the name of a built-in agent and, for replay, its file, whose columns
+// a map can name.
+func BuiltIn(flag, columns string) (setup.Opener, error) {
+	m, err := answers.ParseMap(columns)
+	if err != nil {
+		return nil, fmt.Errorf("--replay-map: %w", err)
+	}
 	name, file, _ := strings.Cut(flag, ":")
 	switch {
+	case m.Given() && name != agent.ReplayName:
+		return nil, errors.New("--replay-map is for --agent replay:FILE")
 	case name == agent.ReplayName && file == "":
 		return nil, errors.New("--agent replay needs a file: --agent replay:FILE")
 	case name == agent.ReplayName:
-		return openReplay(file), nil
+		return openReplay(file, m), nil
 	case name != agent.OracleName && name != agent.NullName:
 		return nil, fmt.Errorf("--agent is %q, want oracle, null or replay:FILE", flag)
 	case name != flag:

@@ -1,8 +1,9 @@
 package model
 
 import (
-	"slices"
 	"strings"
+
+	"securebench/internal/verdict"
 )
 
 // Usage is what answers used, in tokens.
@@ -68,7 +69,7 @@ func (r Result) countAnswer(to map[string]int64) {
 	}
 	to["answers"] = 1
 	for name, is := range map[string]bool{
-		"answers_truncated": slices.Contains([]string{"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"}, r.Stop),
+		"answers_truncated": verdict.CutOff(r.Stop),
 		"answers_empty":     !r.Declined && strings.TrimSpace(r.Text) == "",
 		"answers_refused":   r.Declined,
 		"answers_estimated": r.Usage.Guessed,

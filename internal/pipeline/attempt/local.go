@@ -160,6 +160,11 @@ func produced(ran produce.Result, left capture.Result) Produced {
 	}
 	maps.Copy(p.Metadata, ran.Metadata)
 	maps.Copy(p.Metadata, left.Metadata)
+	if p.Candidate != nil && verdict.CutOff(p.Metadata.Text(verdict.StopKey)) {
+		c := *p.Candidate
+		c.CutOff = true
+		p.Candidate = &c
+	}
 	delete(p.Metadata, capture.MissingRoots) // which the row names in a lane that is not published
 	p.Stdout, _ = redact.EscapedExcerpt(left.Stdout, record.ExcerptLimit)
 	p.Stderr, _ = redact.EscapedExcerpt(left.Stderr, record.ExcerptLimit)

@@ -99,6 +99,10 @@ const (
 // Origin returns where the candidate came from, as recorded by capture.
 func (l *Line) Origin() candidate.Origin { return candidate.Origin(l.ProducerMetadata.Text(OriginKey)) }
 
+// CutOff reports whether the candidate is a model's answer that had reached its most
+// tokens.
+func (l *Line) CutOff() bool { return verdict.CutOff(l.ProducerMetadata.Text(verdict.StopKey)) }
+
 // Extraction returns how the verifier extracted the candidate from the agent's
 // output.
 func (l *Line) Extraction() string { return l.VerifierMetadata.Text(ExtractionKey) }

@@ -371,7 +371,7 @@ func (j *job) read(r remote.Result) (out remote.Outcome, err error) {
 		return out, errors.New("its candidate is not what it has put")
 	}
 	stored := *j.stored
-	stored.Origin, stored.Redacted = p.Candidate.Origin, p.Candidate.Redacted
+	stored.Origin, stored.Redacted, stored.CutOff = p.Candidate.Origin, p.Candidate.Redacted, p.Candidate.CutOff
 	p.Candidate = &stored
 	return out, nil
 }
