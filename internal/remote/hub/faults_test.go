@@ -26,6 +26,7 @@ import (
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
+	"securebench/internal/remote/result"
 	"securebench/internal/remote/worker"
 	"securebench/internal/verdict"
 )
@@ -437,7 +438,7 @@ func TestUnsound(t *testing.T) {
 		p.Raw, p.Stdout, p.Metadata = left.Raw, left.Stdout, left.Metadata
 		return p, err
 	}})
-	long := verdict.NewMetadata(map[string]any{"x": strings.Repeat("y", maxSaid)})
+	long := verdict.NewMetadata(map[string]any{"x": strings.Repeat("y", result.MaxSaid)})
 	for what, p := range map[string]attempt.Produced{"a path": {Raw: map[string][]byte{"../../salt": {1}}}, "a folder": {Raw: map[string][]byte{"a/b": {1}}},
 		"no name": {Raw: map[string][]byte{"": {1}}}, "much": {Metadata: long}} {
 		left = p

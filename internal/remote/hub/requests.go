@@ -10,9 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"securebench/internal/digest"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/remote"
+	"securebench/internal/remote/result"
 	"securebench/internal/sandbox"
 )
 
@@ -314,64 +314,21 @@ func (h *Hub) result(who, id string, r remote.Result) remote.Answer {
 	case j == nil, h.ended, j.taken:
 		h.tally.superseded++
 		return remote.Answer{State: remote.Superseded}
-	case j.nonce != r.Nonce:
-		h.tally.unread++
-		return remote.Answer{State: remote.Refused, Why: "it is not the result of this job"}
-	case j.holder != who || j.grant != r.Grant:
+	}
+	out, err := result.Job{Kind: j.kind, Nonce: j.nonce, Holder: j.holder, Grant: j.grant, Stored: j.stored, Value: j.value}.Read(who, r)
+	switch {
+	case errors.Is(err, result.ErrLate):
 		h.tally.superseded++
 		h.warn("a result of the worker %s comes too late: another one has the job", who)
 		return remote.Answer{State: remote.Superseded}
-	}
-	out, err := j.read(r)
-	if err != nil {
+	case err != nil:
 		h.tally.unread++
-		j.end(ending{err: fmt.Errorf("the worker %s: %w", who, err)})
+		if !errors.Is(err, result.ErrOther) {
+			j.end(ending{err: fmt.Errorf("the worker %s: %w", who, err)})
+		}
 		return remote.Answer{State: remote.Refused, Why: err.Error()}
 	}
 	h.tally.took[j.role].add(time.Since(j.since))
 	j.end(ending{outcome: out, who: who})
 	return remote.Answer{State: remote.Committed}
-}
-
-// read decodes a result strictly. The caller holds the lock.
-func (j *job) read(r remote.Result) (out remote.Outcome, err error) {
-	data := []byte(r.Value)
-	if r.Put != "" {
-		if data = j.value; digest.Bytes(data) != r.Put {
-			return out, errors.New("the result is not what it has put")
-		}
-	}
-	if err := attempt.Decode(data, &out); err != nil {
-		return out, errors.New("its result cannot be read")
-	}
-	set := 0
-	for _, there := range []bool{out.Produced != nil, out.Verdict != nil, out.Completed != nil, out.Failed != nil} {
-		if there {
-			set++
-		}
-	}
-	fits := map[string]bool{"p": out.Produced != nil, "v": out.Verdict != nil, "c": out.Completed != nil}[j.kind] || out.Failed != nil
-	if set != 1 || !fits {
-		return out, errors.New("its result is of another kind")
-	}
-	if err := sound(&out); err != nil {
-		return out, err
-	}
-	p := out.Produced
-	if p == nil {
-		return out, nil
-	}
-	if p.Candidate == nil {
-		if p.Rejection == nil && p.Limit == "" {
-			return out, errors.New("its result has neither a candidate nor a reason for its absence")
-		}
-		return out, nil
-	}
-	if j.stored == nil || j.stored.Digest != p.Candidate.Digest || j.stored.Kind != p.Candidate.Kind {
-		return out, errors.New("its candidate is not what it has put")
-	}
-	stored := *j.stored
-	stored.Origin, stored.Redacted, stored.CutOff = p.Candidate.Origin, p.Candidate.Redacted, p.Candidate.CutOff
-	p.Candidate = &stored
-	return out, nil
 }

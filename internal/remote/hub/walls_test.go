@@ -304,44 +304,34 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// FuzzResult: whatever a worker sends as a result, a job ends with it only if it is the
-// holder's, has the job's nonce and grant, and can be read.
-func FuzzResult(f *testing.F) {
-	good, err := attempt.Encode(remote.Result{Nonce: "n", Grant: 2, Value: []byte(`{"verdict":{"outcome":"passed","containment":"passive"}}`)})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add("w.1", good)
-	f.Add("w.2", good)
-	f.Add("w.1", bytes.Replace(good, []byte(`"n"`), []byte(`"m"`), 1))
-	f.Add("w.1", bytes.Replace(good, []byte(`2`), []byte(`1`), 1))
-	f.Add("w.1", bytes.Replace(good, []byte(`passed`), []byte(`\xff`), 1))
-	f.Add("w.1", []byte(`{"nonce":"n","grant":2,"put":"sha256:x"}`))
-	f.Add("w.1", []byte(`{"nonce":"n","grant":2,"value":{"produced":{}}}`))
-	f.Add("w.1", []byte(`{"nonce":"n","grant":2,"value":{"failed":{"message":"x","phase":"verify"}}}`))
-	f.Fuzz(func(t *testing.T, who string, data []byte) {
+// TestResult: what a worker sends as a result ends a job once, and only if it is the
+// holder's; what the holder sends and cannot be read ends it as well.
+func TestResult(t *testing.T) {
+	t.Parallel()
+	value := []byte(`{"verdict":{"outcome":"passed","containment":"passive"}}`)
+	for what, tt := range map[string]struct {
+		who  string
+		r    remote.Result
+		want remote.State
+		ends bool
+	}{
+		"the holder's":         {"w.1", remote.Result{Nonce: "n", Grant: 2, Value: value}, remote.Committed, true},
+		"another worker's":     {"w.2", remote.Result{Nonce: "n", Grant: 2, Value: value}, remote.Superseded, false},
+		"of an earlier grant":  {"w.1", remote.Result{Nonce: "n", Grant: 1, Value: value}, remote.Superseded, false},
+		"of another job":       {"w.1", remote.Result{Nonce: "m", Grant: 2, Value: value}, remote.Refused, false},
+		"that cannot be read":  {"w.1", remote.Result{Nonce: "n", Grant: 2, Value: []byte(`{"verdict":1}`)}, remote.Refused, true},
+		"that it has not put":  {"w.1", remote.Result{Nonce: "n", Grant: 2, Put: "sha256:x"}, remote.Refused, true},
+		"of another operation": {"w.1", remote.Result{Nonce: "n", Grant: 2, Value: []byte(`{"produced":{}}`)}, remote.Refused, true},
+	} {
 		j := &job{order: order{role: remote.Verify, kind: "v"}, id: "j", nonce: "n", ended: make(chan ending, 1), holder: "w.1", grant: 2}
 		h := &Hub{Options: Options{Warn: func(string) {}}, jobs: map[string]*job{"j": j}, journal: &journal{last: map[string]grantLine{}}, tally: newTally()}
-		send := func() (a remote.Answer, err error) {
-			v, err := asked(data, func(m remote.Result) any { return h.result(who, "j", m) })
-			a, _ = v.(remote.Answer)
-			return a, err
+		if a := h.result(tt.who, "j", tt.r); a.State != tt.want || j.taken != tt.ends {
+			t.Errorf("a result %s: %+v, ended %t, want %s, %t", what, a, j.taken, tt.want, tt.ends)
 		}
-		a, err := send()
-		var m remote.Result
-		fits := attempt.Decode(data, &m) == nil && who == "w.1" && m.Nonce == "n" && m.Grant == 2
-		switch {
-		case a.State == remote.Committed && (!fits || err != nil):
-			t.Errorf("%q of %q is taken", data, who)
-		case !fits && j.taken:
-			t.Errorf("%q of %q ends the job", data, who)
-		case fits && err == nil && !j.taken:
-			t.Errorf("%q of %q does not end the job", data, who)
-		}
-		if a.State == remote.Committed {
-			if again, _ := send(); again.State == remote.Committed {
-				t.Error("a result is taken twice")
+		if tt.ends {
+			if a := h.result(tt.who, "j", tt.r); a.State != remote.Superseded {
+				t.Errorf("a result %s, again: %+v", what, a)
 			}
 		}
-	})
+	}
 }

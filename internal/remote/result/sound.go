@@ -1,12 +1,10 @@
-package hub
+package result
 
 import (
 	"errors"
-	"io"
 	"regexp"
 	"slices"
 
-	"securebench/internal/candidate"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
@@ -14,9 +12,9 @@ import (
 	"securebench/internal/verdict"
 )
 
-// maxSaid bounds what a result has beside files and texts of candidates, in bytes: it
+// MaxSaid bounds what a result has beside files and texts of candidates, in bytes: it
 // becomes a part of a record.
-const maxSaid = 1 << 20
+const MaxSaid = 1 << 20
 
 // fileName is a name that a file for the operator may have.
 var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
@@ -61,32 +59,8 @@ func sound(out *remote.Outcome) error {
 		}
 	}
 	b, err := attempt.Encode(said)
-	if err != nil || len(b) > maxSaid {
+	if err != nil || len(b) > MaxSaid {
 		return errors.New("its result is larger than any")
 	}
 	return nil
-}
-
-// doubt takes out of a worker's error what would end the run, unless the run sees it
-// itself. A candidate that is damaged on the worker's disk only is an error of that
-// machine.
-func (h *Hub) doubt(j *job, e *attempt.Error) {
-	if e.Class == attempt.Rejected || e.Class == attempt.Spent { // which the relay of the run knows
-		e.Class = attempt.Infrastructure
-	}
-	damaged := slices.Contains(e.Causes, attempt.Damaged) && j.reads != nil && isDamaged(*j.reads)
-	e.Causes = nil
-	if damaged {
-		e.Causes = []attempt.Cause{attempt.Damaged}
-	}
-}
-
-// isDamaged reports whether a stored candidate is not what was stored.
-func isDamaged(c candidate.Candidate) bool {
-	in, err := c.Open()
-	if err == nil {
-		_, err = io.Copy(io.Discard, in)
-		err = errors.Join(err, in.Close())
-	}
-	return errors.Is(err, candidate.ErrDamaged)
 }
