@@ -108,6 +108,16 @@ test-times: image ## show where the time of "make test" goes
 browser-tests: go
 	@browser=$$(scripts/browser.sh); SECUREBENCH_TEST_BROWSER=$$browser $(GO_TEST) -timeout 10m ./internal/report 2>&1 | sed -u 's/^/browser: /'
 
+# How often each test runs in "make luck".
+TIMES ?= 50
+
+# Not a part of "make test": it takes hours.
+.PHONY: luck
+luck: image ## run the tests that busy machines have failed TIMES times (default 50) beside two busy loops
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/test-helper ./internal/sandbox/enginetest/helper
+	@SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
+		SECUREBENCH_TEST_HELPER=$(CURDIR)/bin/test-helper scripts/luck.sh $(TIMES)
+
 # A sample of it is a part of "make test".
 .PHONY: faults
 faults: image build ## kill, fill, starve and hang everything that docs/faults.md names: an hour or more
