@@ -202,8 +202,8 @@ type Resources struct {
 	Workers int
 	// Files are the pack's files, for test sandboxes.
 	Files Files
-	// Images are the images that rows name, by reference.
-	Images map[string]sandbox.Image
+	// Image returns an image that rows name, by reference.
+	Image func(ref string) (sandbox.Image, bool)
 	// Commands says which dangerous commands checkers may use.
 	Commands Commands
 	// Checkouts prepares the repositories of images; nil without an engine.

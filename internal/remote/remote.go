@@ -201,7 +201,12 @@ type Beat struct {
 	// Lost says, of a worker that leaves, that its process has ended, and that what it does
 	// not have any more is lost. Otherwise it returns that.
 	Lost bool `json:"lost,omitzero"`
+	// Pulls is how long it took to pull images, since the last beat that was answered.
+	Pulls []int64 `json:"pulls_ms,omitzero"`
 }
+
+// MostPulls bounds [Beat.Pulls].
+const MostPulls = 64
 
 // Pulse is the answer to a [Beat].
 type Pulse struct {

@@ -8,6 +8,7 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/remote/service"
+	"securebench/internal/scoring"
 )
 
 // mostWriters is for how many attempts there must be room on the disk while workers make
@@ -19,7 +20,15 @@ func (r *Run) elsewhere() error {
 	if r.Hub == nil {
 		return nil
 	}
-	return service.Refuse(r.work, r.agent.Facts())
+	return service.Refuse(r.work, r.scorer, r.agent.Facts())
+}
+
+// opener opens the engine. One that makes no sandbox need not have the images.
+func (o *Options) opener() scoring.EngineOpener {
+	if o.Hub == nil {
+		return o.OpenEngine
+	}
+	return scoring.WithRegistries(o.OpenEngine)
 }
 
 // driveHub serves workers, which make the remaining attempts.

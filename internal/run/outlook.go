@@ -39,7 +39,7 @@ func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlo
 	defer func() { err = errors.Join(err, r.agent.Close()) }()
 	f := r.agent.Facts()
 	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Total: f.Total, Work: r.work, Chosen: r.rows.Record().String()}
-	if r.scorer, out.Images, err = scoring.TakeStock(ctx, r.work, o.OpenEngine, o.Config.Sandbox, r.warn); err != nil {
+	if r.scorer, out.Images, err = scoring.TakeStock(ctx, r.work, r.OpenEngine, o.Config.Sandbox, r.warn); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.scorer.CloseEngine()) }()

@@ -135,7 +135,7 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 	}()
 	box := o.Config.Sandbox
 	box.Former = r.formerEngine()
-	if r.scorer, err = scoring.Open(ctx, r.work, o.OpenEngine, box, r.agent.Facts().Users, r.warn); err != nil {
+	if r.scorer, err = scoring.Open(ctx, r.work, r.OpenEngine, box, r.agent.Facts().Users, r.warn); err != nil {
 		return nil, err
 	}
 	if f := r.agent.Facts(); f.Image != "" { // or else it is its rows' fault
@@ -166,6 +166,7 @@ func newRun(o Options) *Run {
 	if o.Shard != nil || o.Prepare > 0 && o.Mode == Fresh && divided(o.Config.OutputDir) != nil {
 		o.Mode = Resume
 	}
+	o.OpenEngine = o.opener()
 	return &Run{Options: o, names: workspace.Folders{Namer: workspace.Namer{Reserved: record.ReservedNames()}},
 		verifier: record.ThisBuild}
 }

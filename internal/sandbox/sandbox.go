@@ -19,6 +19,9 @@ var (
 	// ErrImageMissing is wrapped by the error of [Images.Image] for an image
 	// that the engine does not have.
 	ErrImageMissing = errors.New("image is not on the engine")
+	// ErrBusy is wrapped by the error of [Puller.Pull] if the registry asks to be asked
+	// later, or is out of order.
+	ErrBusy = errors.New("the registry is busy")
 	// ErrDisturbed is wrapped by the error of [Box.Run] when something outside
 	// the sandbox interfered: it was killed, stopped, restarted or removed,
 	// or paused or reconfigured while it ran out of time. How the command
@@ -210,6 +213,9 @@ type Info struct {
 	// DiskSampled says that the size of a root that can be written is not bounded
 	// but sampled: a box can exceed it for a moment before it is ended.
 	DiskSampled bool `json:"disk_sampled,omitzero"`
+	// ByManifest says that the ID of an image is the digest of its manifest, and not that
+	// of its configuration.
+	ByManifest bool `json:"-"`
 	// Obtain is the command that gets an image by name, such as "docker pull".
 	Obtain string `json:"-"`
 	// Sockets is how many bytes the sockets of a box can hold beside its limit on memory.
@@ -385,6 +391,11 @@ type Image struct {
 	// What it is for, in Go's words; "" is not known.
 	OS, Arch string
 	Variant  string `json:",omitzero"`
+	// Absent says that the engine does not have the image, of which only its registry's
+	// description is known. UserName is its own user then, if only its files say who that
+	// is.
+	Absent   bool   `json:"-"`
+	UserName string `json:"-"`
 }
 
 // User is a user of an image by number.

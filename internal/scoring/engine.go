@@ -21,6 +21,18 @@ const helperVar = "SECUREBENCH_HELPER"
 // EngineOpener opens the engine that a configuration names.
 type EngineOpener func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sandbox.Engine, error)
 
+// WithRegistries opens an engine that also knows images which it does not have, from
+// their registries. No sandbox can be made of those.
+func WithRegistries(open EngineOpener) EngineOpener {
+	return func(ctx context.Context, cfg config.Sandbox, warn func(string)) (sandbox.Engine, error) {
+		e, err := open(ctx, cfg, warn)
+		if err != nil {
+			return nil, err
+		}
+		return engines.WithRegistries(e), nil
+	}
+}
+
 // Surroundings are what an engine needs besides its configuration.
 type Surroundings struct {
 	Getenv func(string) string

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"securebench/internal/checkout"
@@ -20,6 +21,8 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/packimage"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/engines"
+	"securebench/internal/sandbox/imageconfig"
 	"securebench/internal/sandbox/platform"
 	"securebench/internal/source"
 	"securebench/internal/workload"
@@ -30,8 +33,11 @@ const closeTime = 30 * time.Second
 
 // Scorer scores candidates. Parts that it does not need are nil.
 type Scorer struct {
-	Engine    sandbox.Engine
-	Images    map[string]sandbox.Image // by reference
+	Engine sandbox.Engine
+	Images map[string]sandbox.Image // by reference
+	// Image returns an image of a machine on which they are not looked up before; nil is
+	// that of Images.
+	Image     func(ref string) (sandbox.Image, bool)
 	Users     map[workload.User]sandbox.User
 	Verifiers map[string]family.Verifier // by family
 	Files     family.Files               // of the pack
@@ -42,6 +48,7 @@ type Scorer struct {
 	Workers int
 
 	faults faults
+	named  []string // absent images, and users in them, of which only the images' files say who that is
 }
 
 // Open connects to the engine if the used rows need one, and looks up their
@@ -92,7 +99,7 @@ func OpenForReview(ctx context.Context, name string, w *workload.Workload, open 
 // verifications at a time. runID goes into the labels of
 // their sandboxes.
 func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Tester, verifications int) {
-	r := family.Resources{RunID: runID, Workers: verifications, Files: s.Files, Images: s.Images,
+	r := family.Resources{RunID: runID, Workers: verifications, Files: s.Files, Image: s.image,
 		Commands: family.Commands{Allow: !cfg.Verification.DisallowDangerous, Deny: cfg.Verification.Deny}}
 	if s.Engine != nil {
 		s.Checkouts = checkout.NewKeeper(s.Engine, checkout.Options{Run: runID, Limits: Limits(cfg.Limits)})
@@ -105,6 +112,19 @@ func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Te
 		}
 	}
 }
+
+// image returns an image that rows name.
+func (s *Scorer) image(ref string) (sandbox.Image, bool) {
+	if s.Image != nil {
+		return s.Image(ref)
+	}
+	img, ok := s.Images[ref]
+	return img, ok
+}
+
+// Unresolved returns images that the engine does not have, and of which only a machine
+// that has them knows who their users are; an empty list if there are none.
+func (s *Scorer) Unresolved() []string { return s.named }
 
 // Answers returns an error if the engine does not answer.
 func (s *Scorer) Answers(ctx context.Context) error {
@@ -175,9 +195,14 @@ func (s *Scorer) resolveImages(ctx context.Context, w *workload.Workload) error 
 	obtain := obtain(w, info.Obtain)
 	s.Images, s.faults.images = make(map[string]sandbox.Image, len(refs)), map[string]error{}
 	var missing []error
-	for _, ref := range slices.Sorted(maps.Keys(refs)) {
-		img, err := s.Engine.Image(ctx, ref)
+	all := slices.Sorted(maps.Keys(refs))
+	for i, l := range s.lookUp(ctx, all) {
+		ref, img, err := all[i], l.image, l.err
+		nowhere, asked := errors.AsType[*engines.AbsentError](err)
 		switch {
+		case asked:
+			missing = append(missing, fmt.Errorf("image %s is neither on the engine nor known from its registry (first needed at %s): %w: %s", ref, refs[ref], nowhere.Registry, obtain(ref)))
+			continue
 		case errors.Is(err, sandbox.ErrImageMissing):
 			missing = append(missing, fmt.Errorf("image %s is not on the engine (first needed at %s): %s", ref, refs[ref], obtain(ref)))
 			continue
@@ -192,9 +217,36 @@ func (s *Scorer) resolveImages(ctx context.Context, w *workload.Workload) error 
 		if err := platformFault(w, info, img); err != nil {
 			missing = append(missing, err)
 		}
-		s.Images[ref] = img
+		if s.Images[ref] = img; img.UserName != "" {
+			s.named = append(s.named, ref)
+		}
 	}
 	return fault.As(fault.Engine, errors.Join(missing...))
+}
+
+// lookups is how many images are looked up at the same time: registries may be far.
+const lookups = 8
+
+// looked is what came of looking an image up.
+type looked struct {
+	image sandbox.Image
+	err   error
+}
+
+// lookUp looks images up, several at a time.
+func (s *Scorer) lookUp(ctx context.Context, refs []string) []looked {
+	out := make([]looked, len(refs))
+	var all sync.WaitGroup
+	turns := make(chan struct{}, lookups)
+	for i, ref := range refs {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			out[i].image, out[i].err = s.Engine.Image(ctx, ref)
+		})
+	}
+	all.Wait()
+	return out
 }
 
 // packDir is the folder of a pack.
@@ -228,6 +280,12 @@ func (s *Scorer) resolveUsers(ctx context.Context, users map[workload.User]sourc
 	s.Users, s.faults.users = make(map[workload.User]sandbox.User, len(users)), map[workload.User]error{}
 	for key := range users {
 		if s.faults.images[key.Image] != nil {
+			continue
+		}
+		if s.Images[key.Image].Absent { // whoever pulls it looks the user up
+			if _, number := imageconfig.NumericUser(key.Name); !number {
+				s.named = append(s.named, key.Image)
+			}
 			continue
 		}
 		u, err := s.Engine.User(ctx, s.Images[key.Image], key.Name)

@@ -21,16 +21,17 @@ import (
 
 // workerFlags are the flags of worker.
 type workerFlags struct {
-	hub, credentials, roles, cache, runtime string
-	slots                                   int
-	grace, wait                             time.Duration
-	stay                                    bool
+	hub, credentials, roles, cache, runtime, mirror string
+	slots                                           int
+	grace, wait                                     time.Duration
+	stay                                            bool
 }
 
 const workerHelp = `Work for a run with --hub: run its agents and score its candidates on this machine.
 
 The credential is from securebench hub invite. A worker needs the same build of
-securebench as the run, an equal engine and, under the same names, the same images.
+securebench as the run and an equal engine. Images that it lacks are pulled by their
+digests; those that are in no registry it must have.
 
 The worker ends when the run has finished. Told to stop (Ctrl-C, SIGTERM), it takes no
 more work, finishes what it has within --grace, returns the rest and exits with 143. If
@@ -51,6 +52,7 @@ func (g group) workerCommand() *cobra.Command {
 	c.Flags().StringVar(&f.roles, "roles", "", "`ROLES` of the credential to take: produce, verify or produce,verify (default all)")
 	c.Flags().IntVar(&f.slots, "slots", 0, "do `N` jobs at the same time (default what the machine holds, at most min(cores, 4))")
 	c.Flags().StringVar(&f.cache, "cache", "", "`DIR` for files of packs while a run is served, and for results that it does not have yet (default securebench/worker in the user's cache)")
+	c.Flags().StringVar(&f.mirror, "image-mirror", "", "pull images from the registry `HOST[:PORT][/PATH]` instead of their own")
 	c.Flags().StringVar(&f.runtime, "runtime", "", "sandbox.runtime of the run, if it has one: the runtime class `NAME` of the engine")
 	c.Flags().DurationVar(&f.grace, "grace", 30*time.Minute, "`TIME` to finish in when told to stop")
 	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "`TIME` to wait for a run when there is nothing to do (0 is without end)")
@@ -110,7 +112,7 @@ func (g group) work(ctx context.Context, f workerFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	o.Engine, o.Say = engine.Info(), g.Notice
-	o.Open = site.Opener(engine, f.slots, warn)
+	o.Open = site.Opener(site.Options{Engine: engine, Slots: f.slots, Mirror: f.mirror, Warn: warn, Say: g.Notice})
 	err = worker.Run(ctx, o)
 	if errors.Is(err, worker.ErrDrained) {
 		return fault.Errorf(fault.Drained, "%w", err)

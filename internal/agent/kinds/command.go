@@ -177,7 +177,7 @@ const maxMissing = 3
 func (c *command) known(on setup.Ground) func(func(place, error) bool) {
 	return func(yield func(place, error) bool) {
 		for p := range c.places {
-			if _, ok := on.Images[p.image]; ok && on.ImageFault(p.image) == nil && !yield(p, nil) {
+			if img, ok := on.Images[p.image]; ok && !img.Absent && on.ImageFault(p.image) == nil && !yield(p, nil) {
 				return
 			}
 		}

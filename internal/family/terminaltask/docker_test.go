@@ -31,6 +31,12 @@ type bench struct {
 	run    string // in the labels of sandboxes
 }
 
+// named returns an image that rows name.
+func (b *bench) named(ref string) (sandbox.Image, bool) {
+	img, ok := b.images[ref]
+	return img, ok
+}
+
 // newBench makes a bench of a pack with evaluation files.
 func newBench(tb testing.TB, files map[string]string) *bench {
 	tb.Helper()
@@ -121,7 +127,7 @@ func (b *bench) score(tb testing.TB, eval object, env task.Environment, changes 
 
 func (b *bench) try(tb testing.TB, eval object, env task.Environment, limits sandbox.Limits, c candidate.Candidate) (family.Verdict, error) {
 	tb.Helper()
-	v := newVerifier(family.Resources{Engine: b.engine, RunID: b.run, Files: b.files, Images: b.images, Commands: b.by})
+	v := newVerifier(family.Resources{Engine: b.engine, RunID: b.run, Files: b.files, Image: b.named, Commands: b.by})
 	at := makeCase(tb, eval, env)
 	at.Image, at.Limits = b.image, limits
 	s := v.Open(tb.Context(), at)

@@ -24,7 +24,7 @@ func TestCommandKnown(t *testing.T) {
 		"the image's first":     {{object{"checker": command}, verdict.Pending}, {brings, verdict.Failed}},
 		"the candidate's first": {{brings, verdict.Failed}, {object{"checker": command}, verdict.Pending}},
 	} {
-		v := newVerifier(family.Resources{Engine: b.engine, RunID: b.run, Files: b.files, Images: b.images, Commands: b.by})
+		v := newVerifier(family.Resources{Engine: b.engine, RunID: b.run, Files: b.files, Image: b.named, Commands: b.by})
 		for i, row := range rows {
 			c := makeCase(t, row.eval, env)
 			c.Image = b.image

@@ -154,7 +154,7 @@ func (s *scorer) Open(ctx context.Context, at *sandboxed.Site) (err error) {
 	s.image = s.c.Image
 	if s.row.image != "" {
 		var ok bool
-		if s.image, ok = s.verifier.resources.Images[s.row.image]; !ok {
+		if s.image, ok = s.verifier.resources.Image(s.row.image); !ok {
 			return family.Fail(verdict.PackFault, "the checker's image was not looked up")
 		}
 	}

@@ -75,6 +75,16 @@ func (e *exposition) value(name string, v float64, labels ...string) {
 	e.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
 }
 
+// histogram writes how long something took.
+func (e *exposition) histogram(name string, k *took, labels ...string) {
+	for i, most := range bounds() {
+		e.value(name+"_bucket", float64(k.within[i]), append(labels, "le", strconv.FormatFloat(most, 'g', -1, 64))...)
+	}
+	e.value(name+"_bucket", float64(k.ended), append(labels, "le", "+Inf")...)
+	e.value(name+"_sum", k.seconds, labels...)
+	e.value(name+"_count", float64(k.ended), labels...)
+}
+
 // metrics describes the hub to a program that watches it.
 func (h *Hub) metrics() []byte {
 	s := h.Status()
@@ -116,14 +126,10 @@ func (h *Hub) metrics() []byte {
 func (t *tally) write(e *exposition) {
 	e.begin("job_seconds", "histogram", "How long workers had the jobs whose results were taken.")
 	for _, r := range []remote.Role{remote.Produce, remote.Verify} {
-		k := t.took[r]
-		for i, most := range bounds() {
-			e.value("job_seconds_bucket", float64(k.within[i]), "role", string(r), "le", strconv.FormatFloat(most, 'g', -1, 64))
-		}
-		e.value("job_seconds_bucket", float64(k.ended), "role", string(r), "le", "+Inf")
-		e.value("job_seconds_sum", k.seconds, "role", string(r))
-		e.value("job_seconds_count", float64(k.ended), "role", string(r))
+		e.histogram("job_seconds", t.took[r], "role", string(r))
 	}
+	e.begin("pull_seconds", "histogram", "How long workers took to pull an image.")
+	e.histogram("pull_seconds", &t.pulls)
 	e.begin("deliveries_total", "counter", "Jobs that were given to workers.")
 	e.value("deliveries_total", float64(t.deliveries))
 	e.begin("superseded_total", "counter", "Results that came too late and changed nothing.")

@@ -1,13 +1,16 @@
 package hub
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"securebench/internal/awaittest"
 	"securebench/internal/remote"
 	"securebench/internal/remote/worker"
 )
@@ -64,12 +67,19 @@ func TestMetrics(t *testing.T) {
 	h := f.open()
 	other := f.start(f.invite("other"), site{}, func(o *worker.Options) { o.Build = "sha256:other" })
 	_ = other.ended(t)
-	f.start(f.invite("p", remote.Produce), site{slots: 2})
+	f.start(f.invite("p", remote.Produce), site{slots: 2}, func(o *worker.Options) {
+		open := o.Open
+		o.Open = func(ctx context.Context, set worker.Setting) (worker.Site, error) {
+			set.Pulled(2 * time.Second)
+			return open(ctx, set)
+		}
+	})
 	f.start(f.invite("v", remote.Verify), site{slots: 2})
 	f.attempts(h, 5)
 	if a := h.result("v.x", "none", remote.Result{}); a.State != remote.Superseded {
 		t.Errorf("%+v", a)
 	}
+	awaittest.Until(t, "a pull", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.tally.pulls.ended > 0 })
 	answer, err := http.Get("http://" + h.MetricsAddr() + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +97,7 @@ func TestMetrics(t *testing.T) {
 		`workers{role="produce",state="draining"}`: 0, `workers{role="produce",state="silent"}`: 0,
 		`job_seconds_count{role="produce"}`: 5, `job_seconds_count{role="verify"}`: 5,
 		`job_seconds_bucket{role="produce",le="+Inf"}`: 5, `job_seconds_bucket{role="verify",le="14400"}`: 5,
+		`pull_seconds_count`: 1, `pull_seconds_sum`: 2, `pull_seconds_bucket{le="1"}`: 0, `pull_seconds_bucket{le="5"}`: 1,
 		`deliveries_total`: 10, `superseded_total`: 1, `refused_total{what="result"}`: 0, `refused_total{what="worker"}`: 1,
 	}
 	for key, v := range want {

@@ -234,6 +234,7 @@ func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
 		}
 		w.Last, w.left, w.silent, w.draining = time.Now(), b.Leaving, false, w.leaves || b.Draining
 		out.Drain = w.leaves
+		h.tally.pull(b.Pulls)
 	} else {
 		out.Hello = true
 	}

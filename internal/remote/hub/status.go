@@ -33,17 +33,18 @@ type tally struct {
 	in, out                        int64 // content, in bytes
 	refused                        map[string]remote.Refusal
 	took                           map[remote.Role]*took
+	pulls                          took // of images by workers
 }
 
-// took is how long jobs of a role took.
+// took is how long jobs of a role, or pulls of images, took.
 type took struct {
 	ended   int
 	seconds float64
-	within  [8]int // jobs that took no longer, by bound
+	within  [8]int // those that took no longer, by bound
 	last    []time.Duration
 }
 
-// bounds are the limits of the histogram of jobs, in seconds.
+// bounds are the limits of the histograms, in seconds.
 func bounds() [len(took{}.within)]float64 {
 	return [...]float64{1, 5, 15, 60, 300, 900, 3600, 14400}
 }
@@ -52,7 +53,7 @@ func newTally() tally {
 	return tally{refused: map[string]remote.Refusal{}, took: map[remote.Role]*took{remote.Produce: {}, remote.Verify: {}}}
 }
 
-// add counts a job that has ended.
+// add counts one that has ended.
 func (t *took) add(d time.Duration) {
 	for i, most := range bounds() {
 		if d.Seconds() <= most {
@@ -64,6 +65,16 @@ func (t *took) add(d time.Duration) {
 		t.last = append(t.last, d)
 	} else {
 		t.last[t.ended%kept] = d
+	}
+}
+
+// longest bounds how long a worker can say that a pull took.
+const longest = 24 * time.Hour
+
+// pull counts pulls of images, by how many milliseconds a worker says that they took.
+func (t *tally) pull(took []int64) {
+	for _, ms := range took[:min(len(took), remote.MostPulls)] {
+		t.pulls.add(time.Duration(min(max(ms, 0), longest.Milliseconds())) * time.Millisecond)
 	}
 }
 

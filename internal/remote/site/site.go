@@ -37,9 +37,12 @@ import (
 // Site makes calls of one run.
 type Site struct {
 	*attempt.Local
-	scorer *scoring.Scorer
-	agent  setup.Agent // nil for a worker that does not produce
-	slots  int
+	scorer   *scoring.Scorer
+	agent    setup.Agent    // nil for a worker that does not produce
+	own      *sandbox.Image // where agents run, instead of in the rows' images; nil for those
+	images   *images
+	families family.Registry
+	slots    int
 
 	mu    sync.Mutex
 	users map[workload.User]sandbox.User
@@ -47,20 +50,29 @@ type Site struct {
 
 var _ worker.Site = (*Site)(nil)
 
-// Opener returns what makes sites on an engine. warn reports what does not stop a call.
-func Opener(engine sandbox.Engine, slots int, warn func(string)) func(context.Context, worker.Setting) (worker.Site, error) {
+// Options configure sites.
+type Options struct {
+	Engine sandbox.Engine
+	Slots  int    // calls at the same time; 0 is what the machine has room for
+	Mirror string // the registry from which images are pulled, instead of their own; "" is none
+	// Warn reports what does not stop a call, and Say what takes long.
+	Warn, Say func(string)
+}
+
+// Opener returns what makes sites on an engine.
+func Opener(o Options) func(context.Context, worker.Setting) (worker.Site, error) {
 	return func(ctx context.Context, set worker.Setting) (worker.Site, error) {
-		s, err := open(ctx, engine, set, warn)
+		s, err := open(ctx, o, set)
 		if err != nil {
 			return nil, err
 		}
-		s.slots = cmp.Or(slots, s.slots)
+		s.slots = cmp.Or(o.Slots, s.slots)
 		return s, nil
 	}
 }
 
 // open makes a site.
-func open(ctx context.Context, engine sandbox.Engine, set worker.Setting, warn func(string)) (_ *Site, err error) {
+func open(ctx context.Context, o Options, set worker.Setting) (_ *Site, err error) {
 	order, verifies := set.Orders[remote.Verify]
 	produces, made := set.Orders[remote.Produce]
 	if !verifies {
@@ -68,7 +80,8 @@ func open(ctx context.Context, engine sandbox.Engine, set worker.Setting, warn f
 	}
 	cfg := configuration(order)
 	public, eval := digests(order.Public), digests(order.Eval)
-	s := &Site{scorer: &scoring.Scorer{Engine: engine, Images: order.Images}, users: map[workload.User]sandbox.User{}}
+	s := &Site{images: newImages(o, order.Images, set.Pulled), families: families.All(), users: map[workload.User]sandbox.User{}}
+	s.scorer = &scoring.Scorer{Engine: o.Engine, Images: order.Images, Image: s.images.known}
 	if s.scorer.Files, err = family.OpenFiles(set.Public, set.Eval, public, eval); err != nil {
 		return nil, err
 	}
@@ -77,7 +90,7 @@ func open(ctx context.Context, engine sandbox.Engine, set worker.Setting, warn f
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	w := &workload.Workload{Loaded: &compile.Loaded{Pack: &pack.Pack{PublicFiles: public, EvalFiles: eval}}, Families: families.All(), Loads: map[capacity.Load]string{}}
+	w := &workload.Workload{Loaded: &compile.Loaded{Pack: &pack.Pack{PublicFiles: public, EvalFiles: eval}}, Families: s.families, Loads: map[capacity.Load]string{}}
 	for _, l := range order.Loads {
 		w.Loads[l.Load] = l.Task
 	}
@@ -92,7 +105,7 @@ func open(ctx context.Context, engine sandbox.Engine, set worker.Setting, warn f
 		s.Verifiers = s.scorer.Verifiers
 	}
 	if made && produces.Harness != nil {
-		s.Agent, err = s.equip(configuration(produces), produces, w, set.Relay, warn)
+		s.Agent, err = s.equip(configuration(produces), produces, w, set.Relay, o.Warn)
 	}
 	return s, err
 }
@@ -145,6 +158,7 @@ func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, r
 		return nil, fmt.Errorf("the agent %s does not run on a worker", o.Harness.Type)
 	}
 	h.Users = s.user
+	s.own, h.Image = h.Image, nil // it is put into each request, when it is here
 	return h, nil
 }
 
@@ -159,38 +173,51 @@ func (s *Site) user(image, name string) (sandbox.User, bool) {
 // Slots is how many calls the machine has room for.
 func (s *Site) Slots() int { return s.slots }
 
-// Produce runs an agent, if the engine has its image.
+// Produce runs an agent, in an image that the engine has then.
 func (s *Site) Produce(ctx context.Context, req agent.Request) (attempt.Produced, error) {
 	if s.Agent == nil {
 		return attempt.Produced{}, attempt.Failed(errors.New("this worker has no agent"), verdict.PhasePrepare)
 	}
-	image := req.Image
-	if h, ok := s.Agent.(*agent.Harness); ok && h.Image != nil {
-		image = *h.Image
+	want := req.Image
+	if s.own != nil {
+		want = *s.own
 	}
-	err := s.has(ctx, image)
+	image, err := s.images.get(ctx, want)
 	if name := req.View.Environment().User; err == nil && name != "" {
 		err = s.know(ctx, image, name)
 	}
 	if err != nil {
 		return attempt.Produced{}, attempt.Failed(err, verdict.PhasePrepare)
 	}
+	req.Image = image
 	return s.Local.Produce(ctx, req)
 }
 
-// has reports an error unless the engine has an image.
-func (s *Site) has(ctx context.Context, want sandbox.Image) error {
-	if want.ID == "" {
-		return nil
+// equipped returns a case with the images that its verification needs, which are here.
+func (s *Site) equipped(ctx context.Context, c family.Case) (_ family.Case, err error) {
+	if c.Image, err = s.images.get(ctx, c.Image); err != nil {
+		return c, err
 	}
-	is, err := s.scorer.Engine.Image(ctx, want.Ref)
-	if err != nil {
-		return fmt.Errorf("looking up the image: %w", err)
+	if f := s.families[c.Sandbox.Family()]; f.Images != nil {
+		for _, ref := range f.Images(c.Sandbox) {
+			if img, ok := s.scorer.Images[ref]; ok {
+				if _, err := s.images.get(ctx, img); err != nil {
+					s.images.say(err.Error())
+					return c, unnamed(err)
+				}
+			}
+		}
 	}
-	if is.ID != want.ID {
-		return fmt.Errorf("the image %s is another one on this worker: %s instead of %s", want.Ref, is.ID, want.ID)
+	return c, nil
+}
+
+// unnamed returns an error without the name of an image, which no record may have.
+func unnamed(err error) error {
+	without := errors.New("this worker cannot get an image that the row's evaluation names (the worker's output says which one and why)")
+	if errors.Is(err, sandbox.ErrUnusable) {
+		return sandbox.Unusable(without)
 	}
-	return nil
+	return without
 }
 
 // know looks a user up, once.
@@ -208,11 +235,13 @@ func (s *Site) know(ctx context.Context, image sandbox.Image, name string) error
 	return nil
 }
 
-// Verify scores a candidate, if the engine has its image.
+// Verify scores a candidate, in images that the engine has then.
 func (s *Site) Verify(ctx context.Context, req attempt.Verification) (family.Verdict, error) {
-	err := s.has(ctx, req.Case.Image)
-	if err == nil && s.Verifiers[req.Case.Sandbox.Family()] == nil {
+	var err error
+	if s.Verifiers[req.Case.Sandbox.Family()] == nil {
 		err = errors.New("this worker does not verify candidates of that family")
+	} else {
+		req.Case, err = s.equipped(ctx, req.Case)
 	}
 	if err != nil {
 		return family.Verdict{}, attempt.Failed(err, verdict.PhaseVerify)
@@ -226,7 +255,8 @@ func (s *Site) Complete(ctx context.Context, c family.Case) (remote.Completed, e
 	if !ok {
 		return remote.Completed{}, errors.New("this worker does not complete references of that family")
 	}
-	if err := s.has(ctx, c.Image); err != nil {
+	c, err := s.equipped(ctx, c)
+	if err != nil {
 		return remote.Completed{}, err
 	}
 	done, found, err := full.Complete(ctx, c)

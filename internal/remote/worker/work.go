@@ -93,10 +93,12 @@ func (s *session) beatUntil(ctx context.Context) ending {
 // on: a hub that is away for a while loses nothing.
 func (s *session) beat(ctx context.Context) {
 	var p remote.Pulse
-	if s.ask(ctx, remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: s.has(), Draining: s.draining}, &p) != nil {
+	b := remote.Beat{Jobs: s.has(), Draining: s.draining, Pulls: s.pullsTaken()}
+	if s.ask(ctx, remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), b, &p) != nil {
 		return
 	}
 	s.mu.Lock()
+	s.pulls = s.pulls[len(b.Pulls):]
 	for id, state := range p.Jobs {
 		if h := s.active[id]; h != nil && (state == remote.Fenced || state == remote.Cancelled || state == remote.Done) {
 			h.cancel(errTaken)
@@ -118,6 +120,20 @@ func (s *session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.active) > 0 || s.heirs.Load() > 0
+}
+
+// pulled notes how long it took to pull an image.
+func (s *session) pulled(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pulls = append(s.pulls, d.Milliseconds())
+}
+
+// pullsTaken is how long the first pulls took of which the run has not heard.
+func (s *session) pullsTaken() []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pulls[:min(len(s.pulls), remote.MostPulls)])
 }
 
 // has lists what the worker has.

@@ -63,6 +63,8 @@ type Setting struct {
 	Store        attempt.Store
 	// Relay is the way of an attempt's agent to its provider, false if it has none.
 	Relay func(key record.AttemptKey) (distant.Way, bool)
+	// Pulled is told how long it took to pull an image.
+	Pulled func(time.Duration)
 }
 
 // Options configure a worker. All fields are required unless noted.
@@ -167,6 +169,7 @@ type session struct {
 	run     remote.Welcome
 	active  map[string]*held             // by job
 	ways    map[record.AttemptKey]string // tickets of agents' ways to their provider
+	pulls   []int64                      // how long they took of which the run has not heard, in milliseconds
 	end     ending
 	link    context.Context // of the connection
 	cut     context.CancelFunc
@@ -412,7 +415,7 @@ func (s *session) furnish(ctx context.Context) (left []*folder, err error) {
 		return left, err
 	}
 	s.shelf = newShelf(inner, store)
-	set.Store, set.Relay = s.shelf, s.way
+	set.Store, set.Relay, set.Pulled = s.shelf, s.way, s.pulled
 	if s.site, err = s.Open(ctx, set); err != nil {
 		return left, errors.Join(err, inner.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/go-json-experiment/json"
@@ -52,15 +53,21 @@ func (s *imageStore) BuiltFrom(ctx context.Context, ref string) (string, error) 
 // Pull implements [sandbox.Puller].
 func (s *imageStore) Pull(ctx context.Context, ref string, log io.Writer) (sandbox.Image, error) {
 	res, err := s.conn.API.ImagePull(ctx, ref, client.ImagePullOptions{})
-	if err != nil {
-		return sandbox.Image{}, fmt.Errorf("pulling image %q: %w", ref, err)
+	if err == nil {
+		err = errors.Join(follow(res, log), res.Close())
 	}
-	defer res.Close()
-	if err := follow(res, log); err != nil {
+	if err != nil {
+		if saysBusy.MatchString(err.Error()) {
+			err = fmt.Errorf("%w: %w", sandbox.ErrBusy, err)
+		}
 		return sandbox.Image{}, fmt.Errorf("pulling image %q: %w", ref, err)
 	}
 	return s.Image(ctx, ref)
 }
+
+// saysBusy matches how engines pass on that a registry is asked too much, or is out of
+// order: they have no code for it.
+var saysBusy = regexp.MustCompile(`(?i)toomanyrequests|HTTP 429 response|\b429 Too Many Requests|\b50[0234] (Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)`)
 
 // follow copies the progress messages of the engine to log until they end. An
 // error of the engine comes as a message in the stream.

@@ -38,3 +38,22 @@ func TestConfigOf(t *testing.T) {
 		}
 	}
 }
+
+// TestSaysBusy: what engines say of a registry that is asked too much or out of order.
+func TestSaysBusy(t *testing.T) {
+	for text, want := range map[string]bool{
+		"toomanyrequests: You have reached your pull rate limit. You may increase the limit by authenticating and upgrading":                    true,
+		"error parsing HTTP 429 response body: invalid character 'T' looking for beginning of value: \"Too Many Requests\"":                     true,
+		"unexpected status from HEAD request to https://reg.example/v2/a/manifests/sha256:1: 429 Too Many Requests":                             true,
+		"received unexpected HTTP status: 503 Service Unavailable":                                                                              true,
+		"failed to copy: httpReadSeeker: failed open: unexpected status code https://reg.example/v2/a/blobs/sha256:1: 502 Bad Gateway":          true,
+		"manifest for reg.example/a:1 not found: manifest unknown: manifest unknown":                                                            false,
+		"pull access denied for a, repository does not exist or may require 'docker login': denied: requested access to the resource is denied": false,
+		"unexpected status from HEAD request to https://reg.example/v2/a/manifests/sha256:1: 403 Forbidden":                                     false,
+		"dial tcp: lookup reg503.example on 10.0.0.1:53: no such host":                                                                          false,
+	} {
+		if got := saysBusy.MatchString(text); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+}

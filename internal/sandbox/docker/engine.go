@@ -171,6 +171,7 @@ func (e *Engine) describe(in system.Info) (err error) {
 	e.info = sandbox.Info{Name: "docker", DiskSampled: true, Version: in.ServerVersion, APIVersion: e.conn.API.ClientVersion(),
 		Runtime: in.DefaultRuntime, CgroupVersion: in.CgroupVersion, OS: in.OSType,
 		Arch: platform.New(in.OSType, in.Architecture, "").Arch, Kernel: in.KernelVersion, SecurityOptions: in.SecurityOptions}
+	e.info.ByManifest = slices.Contains(in.DriverStatus, [2]string{"driver-type", "io.containerd.snapshotter.v1"})
 	e.info.SocketsUnbounded = in.CgroupVersion == "1" // see [Requirements]
 	if e.conn.onThisMachine() {
 		e.info.Emulated = platform.ThisMachine().Emulated

@@ -6,6 +6,7 @@ var (
 	TarOf     = tarOf
 	IndexOf   = indexOf
 	Server    = server
+	Refusing  = refusing
 	Push      = push
 	OpenStore = openStore
 	Write     = write

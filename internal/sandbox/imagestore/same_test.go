@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/imagestore"
 )
@@ -56,5 +57,19 @@ func TestSameAsDocker(t *testing.T) {
 		if err != nil || again.ID != want.ID || again.Ref != ref || imagestore.Contents(t, again) != imagestore.Contents(t, got) {
 			t.Errorf("saved: got %+v, %v", again, err)
 		}
+	}
+}
+
+// TestBusyDocker: a registry that is asked too much is busy for Docker, too.
+func TestBusyDocker(t *testing.T) {
+	e := enginetest.Docker(t)
+	host, refuse := imagestore.Refusing(t)
+	refuse.Store(100)
+	if _, err := e.Pull(t.Context(), host+"/plain:1", io.Discard); !errors.Is(err, sandbox.ErrBusy) {
+		t.Errorf("refused: %v", err)
+	}
+	refuse.Store(0)
+	if _, err := e.Pull(t.Context(), host+"/none:1", io.Discard); err == nil || errors.Is(err, sandbox.ErrBusy) {
+		t.Errorf("an image that is not there: %v", err)
 	}
 }

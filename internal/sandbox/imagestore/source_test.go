@@ -9,10 +9,12 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/compression"
@@ -25,6 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/platform"
 )
 
@@ -305,5 +308,80 @@ func TestRootFolder(t *testing.T) {
 	}
 	if _, err := s.Import(t.Context(), dir, Addition{}, nil); err == nil {
 		t.Error("a file became a whiteout")
+	}
+}
+
+// TestDescribe: a registry says of an image what it is, and what whoever pulls it gets.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	this, other := libraryPlatform(platform.Here()), &v1.Platform{OS: "linux", Architecture: "riscv64"}
+	img := imageOf(t, tarOf(t, "a=1"))
+	named, err := mutate.Config(img, v1.Config{User: "worker", Env: []string{"B=1", "A=2", "PATH=/opt"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := server(t)
+	numbered, err := mutate.Config(img, v1.Config{User: "7:8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	push(t, host+"/plain:1", img)
+	push(t, host+"/number:1", numbered)
+	push(t, host+"/many:1", indexOf(named, other, &this))
+	for ref, user := range map[string]string{host + "/plain:1": "1000", host + "/number:1": "", host + "/many:1": "worker"} {
+		d, err := Describe(t.Context(), ref, platform.Here())
+		if err != nil || d.UserName != user || !d.Absent || d.Ref != ref {
+			t.Fatalf("%s: %+v, %v", ref, d, err)
+		}
+		got, err := openStore(t, t.TempDir()).Pull(t.Context(), d.Digest, Addition{})
+		if err != nil || got.ID != d.ID || got.Digest != d.Digest || !strings.HasSuffix(d.Digest, "@"+d.Manifest) {
+			t.Errorf("%s is described as %+v, and pulled it is %s %s, %v", ref, d, got.ID, got.Digest, err)
+		}
+		if user == "" && d.User != (sandbox.User{UID: 7, GID: 8}) {
+			t.Errorf("user: %+v", d.User)
+		}
+		if user == "worker" && (strings.Join(d.Env, " ") != "A B PATH" || d.Path != "/opt") {
+			t.Errorf("variables: %+v", d)
+		}
+	}
+	if _, err := Describe(t.Context(), host+"/none:1", platform.Here()); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("an image that is not there: %v", err)
+	}
+}
+
+// refusing serves a registry that refuses so many requests for manifests.
+func refusing(t testing.TB) (string, *atomic.Int64) {
+	t.Helper()
+	var refuse atomic.Int64
+	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/manifests/") && r.Method != http.MethodPut && refuse.Add(-1) >= 0 {
+			http.Error(w, `{"errors":[{"code":"TOOMANYREQUESTS","message":"come back later"}]}`, http.StatusTooManyRequests)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://"), &refuse
+}
+
+// TestBusy: a registry that is asked too much for a moment is asked again. One that goes
+// on refusing is busy; one without the image is not.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	host, refuse := refusing(t)
+	push(t, host+"/plain:1", imageOf(t, tarOf(t, "a=1")))
+	refuse.Store(2)
+	d, err := Describe(t.Context(), host+"/plain:1", platform.Here())
+	if err != nil || refuse.Load() >= 0 {
+		t.Fatalf("refused twice: %v", err)
+	}
+	refuse.Store(100)
+	if _, err := openStore(t, t.TempDir()).Pull(t.Context(), d.Digest, Addition{}); !errors.Is(err, sandbox.ErrBusy) {
+		t.Errorf("refused for good: %v", err)
+	}
+	refuse.Store(0)
+	if _, err := openStore(t, t.TempDir()).Pull(t.Context(), host+"/none:1", Addition{}); err == nil || errors.Is(err, sandbox.ErrBusy) {
+		t.Errorf("an image that is not there: %v", err)
 	}
 }
