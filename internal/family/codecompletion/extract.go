@@ -3,6 +3,7 @@ package codecompletion
 import (
 	"context"
 	_ "embed" // the extractor's program
+	"slices"
 
 	"securebench/internal/family"
 	"securebench/internal/value"
@@ -19,6 +20,9 @@ const (
 	oneFence  = "fence"      // the one fenced block
 	lastFence = "last_fence" // the last of several that binds a proxied name
 	openFence = "open_fence" // a block that has no end
+	fences    = "fences"     // one of several, with what it needs of the others
+	inTags    = "tags"       // between tags such as [PYTHON] and [/PYTHON]
+	fromLines = "lines"      // a program between lines of prose
 )
 
 // extraction is the code that was found in a candidate.
@@ -59,7 +63,7 @@ func readExtraction(d *value.Decoder) (extraction, error) {
 	case n != 3 || d.End() != nil:
 	case bare && code.Kind == value.KindNone && !x.completed:
 		return x, nil
-	case !bare && code.Kind == value.KindBytes && (x.how == allText || x.how == oneFence || x.how == lastFence || x.how == openFence):
+	case !bare && code.Kind == value.KindBytes && slices.Contains([]string{allText, oneFence, lastFence, openFence, fences, inTags, fromLines}, x.how):
 		x.code = append([]byte{}, code.Atom...) // not nil, and not the frame
 		return x, nil
 	}

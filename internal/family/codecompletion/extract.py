@@ -6,12 +6,15 @@
 # and the number of times that it is parsed is bounded.
 
 import _symtable
+import builtins
 import collections
 import re
 
 MAX_BLOCKS = 1000  # that are considered, from the last
 MAX_BODIES = 16  # blocks that are tried as the rest of the prompt
 MAX_BODY = 256 << 10  # characters of a block that is tried so
+MAX_PARTS = 256  # statements that are taken from other blocks
+MAX_STARTS = 64  # lines at which a program without a fence is tried
 
 # Tags of reasoning count at the beginning of a line, closing ones also at its
 # end: code about tags has them in strings.
@@ -27,6 +30,16 @@ _token = (r"<\|[\w▁./-]{1,40}\|>|<｜[\w▁./-]{1,40}｜>|</?s>|<eos>|<bos>"
 TOKEN = re.compile(_token)
 LEADING = re.compile(rf"\s*(?:{_token})(?:(?:assistant|model)\b)?")
 ENDING = re.compile(rf"^[ \t]*(?:{_token})|(?<=\S)(?:{_token})(?=[ \t]*$)", re.M)
+
+# Tags that models put around code. They split a text only where nothing else is code.
+_code = "code|python|python3|py|program|solution|pre"
+TAG = re.compile(rf"\[/?(?:{_code}|begin|done|end)\]|</?(?:{_code})(?:[ \t][^<>\n]{{0,80}})?>", re.I)
+
+# A line that is such a tag, which Python reads as a list.
+BARE = re.compile(r"^[ \t]*\[/?(?:PYTHON3?|CODE|SOLUTION|BEGIN|DONE|END)\][ \t]*$", re.M)
+
+# A line that may begin a program.
+START = re.compile(r"(?:from|import|def|async|class|if|for|while|try|with)\b|@|[A-Za-z_][\w, ]*(?::[^=\n]*)?=(?!=)")
 
 ANSWER = re.compile(r"^[ \t]*<answer>", re.M | re.I)
 FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})[ \t]*(.*)")
@@ -225,6 +238,7 @@ class Prompt:
         self.source = source.rstrip() + "\n"
         self.lines = self.source.split("\n")[:-1]
         self.margin = self.open_margin()
+        self.bound = None
 
     def open_margin(self):
         """The margin of the body that the prompt ends in; None if it ends in none."""
@@ -237,6 +251,14 @@ class Prompt:
                 lines = (self.source + more).split("\n")
                 return margin(lines[block.body[0].lineno - 1])
         return None
+
+    def binds(self):
+        """What the prompt defines and imports."""
+        if self.bound is None:
+            whole = self.source if self.margin is None else self.source + self.margin + "pass\n"
+            found = binds(whole) or (set(), set())
+            self.bound = found[0] | found[1]
+        return self.bound
 
     def completed(self, rest, names):
         """The prompt's last definition with the rest of its body, and what
@@ -274,17 +296,106 @@ def standing(code, prompt, names):
 
 
 def of_several(blocks, prompt, names):
-    """The last block that defines one of the names, else that imports one, else
-    that the prompt completes, else the last. Most examples of use import."""
-    named = [b for b in reversed(blocks) if any(n in b[0] for n in names)]
+    """The position of the last block that defines one of the names, else that imports
+    one, else that the prompt completes, else -1. Most examples of use import."""
+    named = [i for i in reversed(range(len(blocks))) if any(n in blocks[i][0] for n in names)]
     for imports in (False, True):
-        for block in named:
-            if defines(block[0], names, imports):
-                return block
-    for block in list(reversed(blocks))[:MAX_BODIES]:
-        if standing(block[0], prompt, names)[1]:
-            return block
-    return blocks[-1]
+        for i in named:
+            if defines(blocks[i][0], names, imports):
+                return i
+    for i in list(reversed(range(len(blocks))))[:MAX_BODIES]:
+        if standing(blocks[i][0], prompt, names)[1]:
+            return i
+    return -1
+
+
+def needs(source):
+    """The names that a module uses and does not bind."""
+    try:
+        top = _symtable.symtable(source, "candidate.py", "exec")
+    except Exception:  # whatever the parser raises
+        return set()
+    globals_ = (_symtable.GLOBAL_IMPLICIT, _symtable.GLOBAL_EXPLICIT)
+    used, tables = set(), [top]
+    while tables:
+        table = tables.pop()
+        tables += table.children
+        used |= {n for n, flags in table.symbols.items()
+                 if flags & _symtable.USE and flags >> _symtable.SCOPE_OFF & _symtable.SCOPE_MASK in globals_}
+    found = binds(source)
+    return used - (found[0] | found[1] if found else set()) - set(dir(builtins))
+
+
+def head(node):
+    """The first line of a statement."""
+    return min([node.lineno] + [d.lineno for d in getattr(node, "decorator_list", ())])
+
+
+class Parts:
+    """The statements of blocks that bind names, by block."""
+
+    def __init__(self, blocks):
+        self.blocks, self.read = blocks, {}
+
+    def of(self, i):
+        if i not in self.read:
+            code = self.blocks[i][0]
+            module, lines, out = tree(code), code.split("\n"), []
+            for node in module.body if module else ():
+                if type(node).__name__ not in ("Expr", "Assert"):
+                    text = "\n".join(lines[head(node) - 1:node.end_lineno]) + "\n"
+                    out.append((binds(text) or (set(), set()), text))
+            self.read[i] = out
+        return self.read[i]
+
+    def find(self, name, order, imports):
+        """The last statement that binds a name in the first of some blocks that has
+        one: the block, the place in it and the text."""
+        for i in order:
+            if name in self.blocks[i][0]:
+                for at, (found, text) in reversed(list(enumerate(self.of(i)))):
+                    if name in found[0] or imports and name in found[1]:
+                        return (i, at), text
+        return None
+
+
+def together(blocks, chosen, code, prompt, names):
+    """The code with what it needs of the other blocks: statements that bind the names
+    that it uses, of the nearest block in front or else behind; and the proxied names that
+    it lacks, of the last block that defines them. None if they have nothing for it."""
+    parts, taken_, lacking = Parts(blocks), {}, needs(code) - prompt.binds()
+    found = binds(code) or (set(), set())
+    bound = found[0] | found[1]
+    near = [*reversed(range(chosen)), *range(chosen + 1, len(blocks))]
+    last = [i for i in reversed(range(len(blocks))) if i != chosen]
+    wanted = [(n, last, False) for n in sorted(names - bound, reverse=True)] + [(n, near, True) for n in sorted(lacking, reverse=True)]
+    while wanted and len(taken_) < MAX_PARTS:
+        name, order, imports = wanted.pop()
+        part = None if name in bound else parts.find(name, order, imports)
+        if part is None or part[0] in taken_:
+            continue
+        taken_[part[0]] = part[1]
+        found = binds(part[1])
+        bound |= found[0] | found[1]
+        wanted += [(n, near, True) for n in sorted(needs(part[1]) - bound - prompt.binds(), reverse=True)]
+    if not taken_:
+        return None
+    rest = "".join(taken_[at] for at in sorted(taken_))
+    for whole in (rest + code, code.rstrip("\n") + "\n" + rest):
+        if defines(whole, names):
+            return whole
+    return None
+
+
+def joined(blocks, chosen, prompt, names):
+    """The code of a chosen block, with what it needs of the others: whether it needs
+    any, the code, and whether the prompt completed it."""
+    code, completed = standing(blocks[chosen][0], prompt, names)
+    if len(blocks) > 1 and defines(code, names):
+        whole = together(blocks, chosen, code, prompt, names)
+        if whole is not None:
+            return True, whole, completed
+    return False, code, completed
 
 
 def taken(words, prompt, names):
@@ -301,19 +412,96 @@ def taken(words, prompt, names):
 
 
 def of_blocks(blocks, prompt, names):
-    block = blocks.last[0] if blocks.count == 1 else of_several(blocks.last, prompt, names)
+    all_ = list(blocks.last)
+    chosen = 0 if blocks.count == 1 else of_several(all_, prompt, names)
+    several, code, completed = joined(all_, chosen, prompt, names)
+    if several:
+        return "fences", code, completed
     how = "fence" if blocks.count == 1 else "last_fence"
-    return (how if block[1] else "open_fence", *standing(block[0], prompt, names))
+    return how if all_[chosen][1] else "open_fence", code, completed
+
+
+def tagged(words):
+    """The parts of a text between tags."""
+    if TAG.search(words) is None:
+        return []
+    return [(part.strip("\n") + "\n", True) for part in TAG.split(words) if part.strip()][-MAX_BLOCKS:]
+
+
+def fault(source):
+    """The number of the line at which a module does not parse, None if it does."""
+    try:
+        compile(source, "candidate.py", "exec", 0x400, True)  # PyCF_ONLY_AST
+    except SyntaxError as e:
+        return e.lineno or 1
+    except Exception:  # whatever else the parser raises
+        return 1
+    return None
+
+
+def idle(node):
+    """Whether a statement is a line of prose that happens to parse."""
+    kind = type(node).__name__
+    if kind == "Expr":
+        return type(node.value).__name__ not in ("Call", "Constant", "Str", "Await", "Yield", "YieldFrom")
+    return kind == "AnnAssign" and node.value is None
+
+
+def programs(words):
+    """The programs that stand between lines of prose: from a line that may begin one,
+    up to the statement at which it no longer parses."""
+    lines, out, at, starts, patience = words.split("\n"), [], 0, 0, 8 * len(words)
+    while at < len(lines) and starts < MAX_STARTS:
+        if not START.match(lines[at]):
+            at += 1
+            continue
+        end, starts = len(lines), starts + 1
+        while end > at:
+            source = "\n".join(lines[at:end]) + "\n"
+            patience -= len(source)
+            if patience < 0:
+                return out
+            bad = fault(source)
+            if bad is None:
+                break
+            end = max(at, min(at + bad - 1, end - 1))
+            while end > at and (not lines[end].strip() or lines[end][0] in " \t)]}"):
+                end -= 1
+        if end > at:
+            out.append((without_prose(source), True))
+        at = max(end, at + 1)
+    return out
+
+
+def without_prose(source):
+    lines, gone = source.split("\n"), set()
+    for node in tree(source).body:
+        if idle(node):
+            gone.update(range(node.lineno - 1, node.end_lineno))
+    return "\n".join(l for i, l in enumerate(lines) if i not in gone)
+
+
+def elsewhere(words, prompt, names):
+    """How code is taken from a text whose fences have none, the code, and whether the
+    prompt completed it; None if there is none."""
+    for how, split in (("tags", tagged), ("lines", programs)):
+        parts = split(words)
+        chosen = of_several(parts, prompt, names) if parts else -1
+        if chosen >= 0:
+            _, code, completed = joined(parts, chosen, prompt, names)
+            if defines(code, names):
+                return how, code, completed
+    return None
 
 
 def extract(raw, prompt, names):
     """Returns (how, code, completed); code None stands for raw itself."""
     names = set(names)
-    if not raw.lstrip().startswith(b"~~~") and defines(raw, names):
-        return "as_is", None, False
     try:
         words = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
+        return "as_is", None, False
+    if not raw.lstrip().startswith(b"~~~") and BARE.search(words) is None and defines(raw, names):
         return "as_is", None, False
     words = words.replace("\r\n", "\n").replace("\r", "\n")
     prompt = Prompt(prompt.replace("\r\n", "\n").replace("\r", "\n"))
@@ -324,6 +512,8 @@ def extract(raw, prompt, names):
         again = taken(said, prompt, names)
         if defines(again[1], names):
             how, code, completed = again
-    if how == "text" and code == words:
+    if not defines(code, names) or how == "text" and BARE.search(code):
+        how, code, completed = elsewhere(first_turn(said), prompt, names) or (how, code, completed)
+    if how == "text" and code == words or how == "lines" and code.strip("\n") == words.strip("\n"):
         return "as_is", None, False
     return how, code.encode(), completed

@@ -128,6 +128,37 @@ func extractCases() map[string]extractCase {
 		"an end, and another":        {addRight + "```\nOr:\n" + fenced(addWrong), lastFence, addWrong, false},
 		"tokens ahead":               {"<|im_start|>assistant\n" + fenced(addRight) + "<|im_end|>", oneFence, addRight, false},
 		"code that names the tokens": {fenced("END = \"<|im_end|>\"\n" + addRight), oneFence, "END = \"<|im_end|>\"\n" + addRight, false},
+		"imports in a block ahead":   {fenced("import operator\n") + "and\n" + fenced("def add(a, b):\n    return operator.add(a, b)\n"), fences, "import operator\ndef add(a, b):\n    return operator.add(a, b)\n", false},
+		"a helper ahead":             {fenced("ONE = 1\n\ndef up(a):\n    return a + ONE\nprint(up(1))\n") + fenced("def add(a, b):\n    return up(a) + b - 1\n"), fences, "ONE = 1\ndef up(a):\n    return a + ONE\ndef add(a, b):\n    return up(a) + b - 1\n", false},
+		"a helper behind":            {fenced("def add(a, b):\n    return plus(a, b)\n") + "with\n" + fenced("def plus(a, b):\n    return a + b\n"), fences, "def plus(a, b):\n    return a + b\ndef add(a, b):\n    return plus(a, b)\n", false},
+		"the nearest helper":         {fenced("def plus(a, b): return 4\n") + fenced("def plus(a, b): return a + b\n") + fenced("def add(a, b):\n    return plus(a, b)\n"), fences, "def plus(a, b): return a + b\ndef add(a, b):\n    return plus(a, b)\n", false},
+		"a decorator in a block":     {fenced("import functools\n@functools.cache\ndef plus(a, b):\n    return a + b\n") + fenced("def add(a, b):\n    return plus(a, b)\n"), fences, "import functools\n@functools.cache\ndef plus(a, b):\n    return a + b\ndef add(a, b):\n    return plus(a, b)\n", false},
+		"what the prompt lends":      {fenced("def floor(x): return 0\n") + fenced("def add(a, b):\n    return floor(a) + b\n"), lastFence, "def add(a, b):\n    return floor(a) + b\n", false},
+		"what Python lends":          {fenced("def sum(x): return 0\n") + fenced("def add(a, b):\n    return sum([a, b])\n"), lastFence, "def add(a, b):\n    return sum([a, b])\n", false},
+		"what nobody lends":          {fenced("x = 1\n") + fenced("def add(a, b):\n    return plus(a, b)\n"), lastFence, "def add(a, b):\n    return plus(a, b)\n", false},
+		"a future behind imports":    {fenced("import math\n") + fenced("from __future__ import annotations\ndef add(a, b):\n    return math.floor(a + b)\n"), fences, "from __future__ import annotations\ndef add(a, b):\n    return math.floor(a + b)\nimport math\n", false},
+		"imports and a body":         {fenced("import operator\n") + fenced("    return operator.add(a, b)\n"), fences, "import operator\n" + addHead + "    return operator.add(a, b)\n", true},
+		"tags of Python":             {"[PYTHON]\n" + addRight + "[/PYTHON]\n", inTags, addRight, false},
+		"tags around a fence":        {"[PYTHON]\n" + fenced(addRight) + "[/PYTHON]\n", oneFence, addRight, false},
+		"begin and done":             {"Sure.\n[BEGIN]\n" + addRight + "[DONE]\nTask 2: [BEGIN]\ndef sub(a, b):\n    return a - b\n[DONE]", inTags, addRight, false},
+		"done, and no begin":         {addRight + "[DONE]\n\nYou are an expert:\n", inTags, addRight, false},
+		"a tag at the end":           {addRight + "[DONE]\n", inTags, addRight, false},
+		"a tag in a string":          {"TAG = \"\"\"\n[DONE]\n\"\"\"\n" + addRight, asIs, "", false},
+		"begin, and no end":          {"[BEGIN]\n" + addRight, inTags, addRight, false},
+		"tags of HTML":               {"<pre><code class=\"python\">" + addRight + "</code></pre>It adds.", inTags, addRight, false},
+		"a body in tags":             {"<code>\n" + addBody + "</code>", inTags, addHead + addBody, true},
+		"the last in tags decides":   {"<code>\n" + addRight + "</code>\nNo:\n<code>\n" + addWrong + "</code>", inTags, addWrong, false},
+		"imports and code in tags":   {"<code>\nimport math\n</code> and <code>\ndef add(a, b):\n    return math.floor(a + b)\n</code>", inTags, "import math\ndef add(a, b):\n    return math.floor(a + b)\n", false},
+		"a name in tags":             {"Use <code>add</code> like this.\n", asIs, "", false},
+		"prose ahead":                {"Here is the function:\n\n" + addRight, fromLines, addRight, false},
+		"a heading ahead":            {"**Solution**\n\n" + addRight, fromLines, addRight, false},
+		"prose behind":               {addRight + "\nThis function adds.\n", fromLines, addRight, false},
+		"a word behind":              {"Sure:\n" + addRight + "Done\nNote: correct\n", fromLines, addRight, false},
+		"prose around":               {"If you need it, here:\n\nimport math\n\n" + addRight + "\nFor example, it's right.\n", fromLines, "import math\n\n" + addRight, false},
+		"prose between":              {"First:\n\nimport operator\n\nThen we're ready:\n\ndef add(a, b):\n    return operator.add(a, b)\n\nIt adds.\n", fromLines, "import operator\ndef add(a, b):\n    return operator.add(a, b)\n", false},
+		"prose and a second thought": {"First:\n\n" + addRight + "\nNo, it's better so:\n\n" + addWrong, fromLines, addWrong, false},
+		"prose and broken code":      {"Here:\n\ndef add(a, b:\n    return a + b\n", asIs, "", false},
+		"a program in a sentence":    {"It is easy: def add(a, b): return a + b\n", asIs, "", false},
 		"a token in a docstring":     {fenced("def add(a, b):\n    \"\"\"\n    <|sep|> is a token\n    \"\"\"\n    return a + b\n"), oneFence, "def add(a, b):\n    \"\"\"\n    <|sep|> is a token\n    \"\"\"\n    return a + b\n", false},
 	}
 }
@@ -192,6 +223,7 @@ func TestExtractionIsOfTheWordsAlone(t *testing.T) {
 		"a spray":                  {[]string{"def add(a, b): return a - b\n", addRight, "def add(a, b): return b - a\n"}, verdict.Failed},
 		"two in one block":         {[]string{addRight + addWrong}, verdict.Failed},
 		"a wrong one and its body": {[]string{addBody, addWrong}, verdict.Failed},
+		"a helper of the first":    {[]string{"def add(a, b):\n    return plus(a, b)\ndef plus(a, b):\n    return a + b\n", "def plus(a, b):\n    return 4\ndef add(a, b):\n    return plus(a, b)\n"}, verdict.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := add()
@@ -248,7 +280,8 @@ func TestLongWords(t *testing.T) {
 	repeat := func(s string) []byte { return bytes.Repeat([]byte(s), size/len(s)) }
 	for _, unit := range []string{"`", "```\n", "```py\n", "~", "<think>", "<think>\n", "<think></think>", "</think>", "</think>\n", "<answer>\n", "```\n\"\"\"\n",
 		"\"\"\"\n```\n", "\"", "'", "\\", "</s>", "x</s>\n", "<s>", "<|a", "[EOS]", " ", "\n", "\t\n", "```\nadd(\n```\n", "```\ndef add(): 1\n```\n",
-		"```\n return add\n```\n", "add", "(", "-", "[", "lambda:", "f\"{", "    return a\n", "1. ", "1. ```\n", "#", "\r"} {
+		"```\n return add\n```\n", "add", "(", "-", "[", "lambda:", "f\"{", "    return a\n", "1. ", "1. ```\n", "#", "\r",
+		"[BEGIN]", "<code>\nadd = a\n", "<code ", "if \n", "add = 1\nIt's\n", "def add(): a\nIt's\n", "import add\nx y\n", "```\ndef a(): add\n```\n"} {
 		start := time.Now()
 		_, err := w.extract(t.Context(), repeat(unit), addPrompt, names("add"))
 		var f *family.Failure
@@ -282,7 +315,7 @@ func FuzzExtract(f *testing.F) {
 		}
 		code := string(got.code)
 		if got.completed {
-			code = strings.TrimPrefix(code, addHead)
+			code = strings.Replace(code, addHead, "", 1)
 		}
 		words = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(words)
 		for line := range strings.Lines(code) {

@@ -18,6 +18,7 @@ const (
 	oneFence  = "fence"      // the one fenced block
 	lastFence = "last_fence" // the last of several that is in the row's language
 	openFence = "open_fence" // a block that has no end
+	inTags    = "tags"       // the last between tags such as [PYTHON] and [/PYTHON]
 )
 
 var (
@@ -27,6 +28,10 @@ var (
 	reasoningStart = regexp.MustCompile(`(?i)\A\s*(?:<(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|seed:think)>|\[THINK\]|◁think▷)`)
 	// stop is a token with which a model ends its answer.
 	stop = regexp.MustCompile(`(?:<\|[A-Za-z0-9_]{1,40}\|>|</s>|<eos>|<EOT>|<end_of_turn>|\[EOS\])\s*\z`)
+	// tagged is code between tags, of which the first begins a line. Either end of the
+	// text can take the place of a tag.
+	tagged = regexp.MustCompile(`(?ms)^[ \t]*(?:\[(?:PYTHON|CODE|BEGIN)\]|<code(?:[ \t][^<>\n]{0,80})?>)(.*?)(?:\[/(?:PYTHON|CODE)\]|\[(?:DONE|END)\]|</code>|\z)`)
+	done   = regexp.MustCompile(`(?m)^[ \t]*(?:\[/(?:PYTHON|CODE)\]|\[DONE\]|</code>)[ \t]*$`)
 	// fenceLine begins or ends a fenced block.
 	fenceLine = regexp.MustCompile("^ {0,3}(```+|~~~+)[ \t]*([^\\s`]*)[^`\r\n]*\r?\n?$")
 )
@@ -82,6 +87,11 @@ func take(language, text string) (how string, code []byte) {
 		rest = rest[:found[0]]
 	}
 	blocks := fenced(rest)
+	if len(blocks) == 0 {
+		if code := between(rest); code != nil {
+			return inTags, code
+		}
+	}
 	switch {
 	case len(blocks) == 0 && rest == text:
 		return asIs, nil
@@ -95,6 +105,19 @@ func take(language, text string) (how string, code []byte) {
 		return how, blocks[0].code
 	}
 	return lastFence, pick(blocks, language).code
+}
+
+// between returns the last code between tags that is not blank, nil if there is none.
+func between(text string) (code []byte) {
+	for _, m := range tagged.FindAllStringSubmatch(text, -1) {
+		if strings.TrimSpace(m[1]) != "" {
+			code = []byte(strings.Trim(m[1], "\n"))
+		}
+	}
+	if at := done.FindStringIndex(text); code == nil && at != nil && strings.TrimSpace(text[:at[0]]) != "" {
+		code = []byte(text[:at[0]])
+	}
+	return code
 }
 
 // block is a fenced block that is not blank.

@@ -26,6 +26,13 @@ func TestTake(t *testing.T) {
 		{"the beginning of reasoning alone", "<think>\n" + fence("cpp", program), oneFence, program},
 		{"a generic type is no reasoning", "List<Thought> x;\nList<thought> y;\n", asIs, ""},
 		{"an inline mark", "Use ```cpp``` here", asIs, ""},
+		{"tags", "Sure:\n[BEGIN]\n" + program + "[DONE]\nTask:\n", inTags, program[:len(program)-1]},
+		{"tags of HTML", "<code class=\"cpp\">" + program + "</code>", inTags, program[:len(program)-1]},
+		{"the last tags", "<code>old</code>\n<code>" + program + "</code>", inTags, program[:len(program)-1]},
+		{"a tag without an end", "[PYTHON]\n" + program, inTags, program[:len(program)-1]},
+		{"a tag without a beginning", program + "[DONE]\nTask:\n", inTags, program},
+		{"tags around a block", "[PYTHON]\n" + fence("cpp", program) + "[/PYTHON]\n", oneFence, program},
+		{"a tag in a line", "x = \"<code>y</code>\"\n", asIs, ""},
 		{"nothing", "", asIs, ""},
 	} {
 		how, code := take("cpp", tt.text)
