@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -38,7 +39,7 @@ func (r *Run) driveHub(ctx context.Context, disk string, config pipeline.Config)
 		return pipeline.Summary{}, err
 	}
 	h, err := service.Open(ctx, *r.Hub, service.Run{Config: r.Config, Build: verifier, Work: r.work, Scorer: r.scorer, Facts: r.agent.Facts(),
-		Dir: r.dir, Store: r.store, Secrets: &r.secrets, LookupEnv: r.LookupEnv, Images: r.imageNames(), Warn: r.warn, Met: r.met,
+		Dir: r.dir, Store: r.store, Secrets: &r.secrets, LookupEnv: r.LookupEnv, Images: r.imageNames(), Warn: r.warn, Met: r.met, Seen: r.seen,
 		Progress: r.Progress}, &config)
 	if err != nil {
 		return pipeline.Summarise(r.Config.RunID, r.planned(), r.kept), classify(err)
@@ -49,7 +50,7 @@ func (r *Run) driveHub(ctx context.Context, disk string, config pipeline.Config)
 	}
 	sum, err := pipeline.Run(ctx, config)
 	err = errors.Join(err, h.Close(ctx, err == nil))
-	err = errors.Join(err, r.seen(service.Seen(h)))
+	err = errors.Join(err, r.seen(h.Seen()))
 	return r.driven(sum, err)
 }
 
@@ -65,14 +66,15 @@ func (r *Run) met(w record.Worker) error {
 	return r.dir.WriteManifest(&r.manifest)
 }
 
-// seen writes down what workers did in this part of the run.
+// seen writes down what workers were given in all parts of the run, and when they were
+// heard of if that was in this one.
 func (r *Run) seen(workers []record.Worker) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	for _, w := range workers {
 		for i := range r.manifest.Workers {
 			if former := &r.manifest.Workers[i]; former.ID == w.ID {
-				former.Last, former.Jobs = w.Last, former.Jobs+w.Jobs
+				former.Last, former.Jobs = cmp.Or(w.Last, former.Last), max(former.Jobs, w.Jobs)
 			}
 		}
 	}

@@ -379,6 +379,67 @@ func TestForeignAck(t *testing.T) {
 	<-done
 }
 
+// TestForeignDelay: a worker that returns jobs to the queue for longer than the run takes
+// delays each by a lease at most, like a queue that forgets to deliver; the others pass
+// them by.
+func TestForeignDelay(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	done := make(chan struct{})
+	go func() { defer close(done); f.attempts(h, 6) }()
+	all, err := h.broker.queues[remote.Produce].Consumer(t.Context(), remote.Consumer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < 5; {
+		got, err := all.Fetch(5-n, jetstream.FetchMaxWait(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range got.Messages() {
+			n++
+			if err := m.NakWithDelay(24 * time.Hour); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	f.start(f.invite("a"), site{})
+	<-done
+	for _, r := range []remote.Role{remote.Produce, remote.Verify} {
+		info, err := h.broker.queues[r].Info(t.Context())
+		if err != nil || info.State.Msgs != 0 {
+			t.Errorf("%s: %+v, %v", r, info, err)
+		}
+	}
+}
+
+// TestCounted: what workers were given is written down while the run goes on, and counts
+// all of its parts, also one that was killed.
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	counted := make(chan []record.Worker, 100)
+	f.o.Counted = func(all []record.Worker) { counted <- all }
+	h := f.open()
+	w := f.start(f.invite("a"), site{})
+	f.attempts(h, 3)
+	if all := <-counted; len(all) != 1 || all[0].Jobs < 1 || all[0].Jobs > 6 {
+		t.Errorf("%+v", all)
+	}
+	f.kill(h)
+	w.stop()
+	_ = w.ended(t)
+	h = f.open()
+	f.start(f.invite("b"), site{})
+	f.attempts(h, 2)
+	all := h.Seen()
+	slices.SortFunc(all, func(a, b record.Worker) int { return strings.Compare(a.ID, b.ID) })
+	if len(all) != 2 || all[0].Jobs != 6 || all[1].Jobs != 4 || all[0].Last != "" || all[1].Last == "" {
+		t.Errorf("%+v", all)
+	}
+}
+
 // TestPoison: a job that kills each worker that has it ends with an error each time, and
 // the workers' other jobs are done.
 func TestPoison(t *testing.T) {

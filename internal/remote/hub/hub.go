@@ -65,6 +65,8 @@ type Options struct {
 	// worker out for now.
 	Met  func(Worker) error
 	Warn func(string)
+	// Counted is called now and then with what [Hub.Seen] returns; nil is not.
+	Counted func([]record.Worker)
 	// Metrics is an address of this machine at which programs may read how the run is; ""
 	// is none. Attempts counts those of the run, for these; nil counts none.
 	Metrics  string
@@ -89,6 +91,7 @@ type Hub struct {
 	tickets map[string]ticket
 	by      map[record.AttemptKey]record.By
 	tally   tally
+	last    map[remote.Role]granted
 	done    bool // the run has finished
 	ended   bool // this part of it has
 }
@@ -117,7 +120,7 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 		o.Lease = remote.DefaultLease
 	}
 	h := &Hub{Options: o, token: remote.Token(o.RunID, digest.Bytes(o.Salt[:])), jobs: map[string]*job{}, workers: map[string]*Worker{},
-		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, tally: newTally(), by: map[record.AttemptKey]record.By{}}
+		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, tally: newTally(), last: map[remote.Role]granted{}, by: map[record.AttemptKey]record.By{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close(ctx, false))
@@ -220,7 +223,7 @@ func (h *Hub) sayGoodbye(ctx context.Context) {
 // Record describes a worker in run.json.
 func (w Worker) Record() record.Worker {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	out := record.Worker{ID: w.ID, Kernel: w.Engine.Kernel, First: at(w.First), Last: at(w.Last), Jobs: w.Deliveries}
+	out := record.Worker{ID: w.ID, Kernel: w.Engine.Kernel, First: at(w.First), Last: at(w.Last)}
 	for _, r := range w.Roles {
 		out.Roles = append(out.Roles, string(r))
 	}
@@ -234,6 +237,22 @@ func (h *Hub) Workers() []Worker {
 	var out []Worker
 	for _, id := range slices.Sorted(maps.Keys(h.workers)) {
 		out = append(out, *h.workers[id])
+	}
+	return out
+}
+
+// Seen describes, for run.json, the workers that the run has seen, with the jobs that they
+// were given in all of its parts. Of those that this part has not seen it says no more.
+func (h *Hub) Seen() (out []record.Worker) {
+	given := h.journal.counts()
+	for _, w := range h.Workers() {
+		r := w.Record()
+		r.Jobs = given[w.ID]
+		out = append(out, r)
+		delete(given, w.ID)
+	}
+	for id, n := range given {
+		out = append(out, record.Worker{ID: id, Jobs: n})
 	}
 	return out
 }

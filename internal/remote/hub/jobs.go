@@ -44,12 +44,17 @@ type job struct {
 	restored bool      // the holder has it from an earlier part of the run
 	beat     time.Time // the last of its holder
 	since    time.Time // it is queued, or its holder has it
+	queued   time.Time // for the last time
 	ticket   string
 	visits   []*visit             // of agents at their provider, the holder's last
 	stored   *candidate.Candidate // that the holder has put
 	value    []byte               // that the holder has put
 	taken    bool                 // it has ended
 }
+
+// granted is when a job of a role was given to a worker for the last time, and the latest
+// time at which one was queued that was.
+type granted struct{ at, queued time.Time }
 
 // ending is how a job ended.
 type ending struct {
@@ -109,7 +114,7 @@ func (h *Hub) outcome(j *job, e ending) (remote.Outcome, error) {
 func (h *Hub) add(j *job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	j.since = time.Now()
+	j.since, j.queued = time.Now(), time.Now()
 	if g, ok := h.journal.held(j.id); ok {
 		j.grant = g.Grant
 		if j.holder = g.Who; g.Who != "" {
@@ -207,7 +212,7 @@ func (j *job) end(e ending) {
 func (h *Hub) watch(ctx context.Context) {
 	every := time.NewTicker(min(h.Lease/8, time.Second))
 	defer every.Stop()
-	for reconciled := time.Now(); ; {
+	for reconciled, counted := time.Now(), 0; ; {
 		select {
 		case <-every.C:
 		case <-ctx.Done():
@@ -219,9 +224,21 @@ func (h *Hub) watch(ctx context.Context) {
 		}
 		if time.Since(reconciled) >= h.Lease {
 			h.reconcile(ctx)
+			counted = h.count(counted)
 			reconciled = time.Now()
 		}
 	}
+}
+
+// count says what workers were given if that has changed since so many deliveries.
+func (h *Hub) count(before int) int {
+	h.mu.Lock()
+	now := h.tally.deliveries
+	h.mu.Unlock()
+	if now != before && h.Counted != nil {
+		h.Counted(h.Seen())
+	}
+	return now
 }
 
 // expire takes jobs from workers that have been silent for a lease. That counts as a
@@ -262,11 +279,40 @@ func (h *Hub) reconcile(ctx context.Context) {
 	h.mu.Lock()
 	free := slices.DeleteFunc(slices.Collect(maps.Values(h.jobs)), func(j *job) bool { return j.holder != "" || j.taken })
 	h.mu.Unlock()
+	slices.SortFunc(free, func(a, b *job) int { return a.since.Compare(b.since) }) // the order of the queue
 	for _, j := range free {
+		if h.stuck(j) {
+			h.unqueue(j)
+		}
 		if err := h.publish(ctx, j); err != nil && ctx.Err() == nil {
 			h.warn("queueing a job: %v", err)
 		}
+		if !h.waiting(j) { // it was given to a worker, or has ended, meanwhile
+			h.unqueue(j)
+		}
 	}
+}
+
+// stuck reports whether the queue has had a job for a lease and does not give it to
+// anybody: others that came later were given, or none of its role was. A worker can have
+// put it off, and the queue's server can have forgotten it.
+func (h *Hub) stuck(j *job) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.last[j.role]
+	if time.Since(j.queued) < h.Lease || time.Since(last.at) < h.Lease && !last.queued.After(j.queued) {
+		return false
+	}
+	j.queued = time.Now()
+	return true
+}
+
+// waiting reports whether a job, or another try of it, waits for a worker.
+func (h *Hub) waiting(j *job) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.jobs[j.id]
+	return now != nil && now.holder == "" && !now.taken
 }
 
 // readInvited reads who is invited. A worker that is not any more is disconnected, and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"sync"
 
@@ -28,12 +29,14 @@ type journal struct {
 	mu   sync.Mutex
 	file *os.File // nil keeps none
 	last map[string]grantLine
+	// given counts the grants of each worker, those of earlier parts of the run included.
+	given map[string]int
 }
 
 // openJournal reads what an earlier part of the run wrote. A torn line at the end is
 // forgotten.
 func openJournal(file *os.File) (*journal, error) {
-	j := &journal{file: file, last: map[string]grantLine{}}
+	j := &journal{file: file, last: map[string]grantLine{}, given: map[string]int{}}
 	if file == nil {
 		return j, nil
 	}
@@ -47,7 +50,7 @@ func openJournal(file *os.File) (*journal, error) {
 		if err := json.Unmarshal(line, &g, json.RejectUnknownMembers(true)); err != nil {
 			continue // it costs work at most
 		}
-		j.last[g.Job] = g
+		j.enter(g)
 	}
 	err = file.Truncate(int64(len(whole)))
 	if err == nil {
@@ -57,6 +60,21 @@ func openJournal(file *os.File) (*journal, error) {
 		return nil, fmt.Errorf("reading which workers have which jobs: %w", err)
 	}
 	return j, nil
+}
+
+// enter takes a line in.
+func (j *journal) enter(g grantLine) {
+	j.last[g.Job] = g
+	if g.Who != "" {
+		j.given[g.Who]++
+	}
+}
+
+// counts says how many jobs each worker was given.
+func (j *journal) counts() map[string]int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.given)
 }
 
 // held returns the last grant of a job.
@@ -75,7 +93,7 @@ func (j *journal) write(g grantLine) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.last[g.Job] = g
+	j.enter(g)
 	if j.file == nil {
 		return nil
 	}

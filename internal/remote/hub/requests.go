@@ -195,6 +195,11 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 		j.grant++
 		j.holder, j.since = who, time.Now()
 		w.Deliveries++
+		last := granted{at: time.Now(), queued: j.queued}
+		if former := h.last[j.role].queued; former.After(j.queued) {
+			last.queued = former
+		}
+		h.last[j.role] = last
 		h.tally.deliveries++
 	}
 	delete(h.tickets, j.ticket)
@@ -262,7 +267,7 @@ func (h *Hub) takeBack(who string, has []remote.Held, lost bool) {
 			j.end(ending{err: fmt.Errorf("the worker %s %s", who, killed)})
 			continue
 		}
-		j.holder, j.since = "", time.Now()
+		j.holder, j.since, j.queued = "", time.Now(), time.Now()
 		h.dismiss(j)
 		delete(h.tickets, j.ticket)
 		h.work.Go(func() {

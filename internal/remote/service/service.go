@@ -92,7 +92,9 @@ type Run struct {
 	Images    map[string]string // names in run.json, by reference
 	Warn      func(string)
 	// Met is called for each worker before it is let in. Its error keeps the worker out.
-	Met      func(record.Worker) error
+	Met func(record.Worker) error
+	// Seen is called now and then with what workers were given in all parts of the run.
+	Seen     func([]record.Worker) error
 	Progress progress.Reporter
 }
 
@@ -108,7 +110,11 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 	}
 	o := hub.Options{Addr: at.Addr, Keys: at.Keys, Lease: at.Lease, RunID: r.Config.RunID, Salt: r.Dir.Salt(), Build: r.Build,
 		Orders: orders, Files: r.Scorer.Files, Store: &commit.Committer{Store: r.Store}, Secrets: r.Secrets, Journal: journal, Warn: r.Warn,
-		Met: func(w hub.Worker) error { return r.Met(w.Record()) }}
+		Met: func(w hub.Worker) error { return r.Met(w.Record()) }, Counted: func(workers []record.Worker) {
+			if err := r.Seen(workers); err != nil {
+				r.Warn(err.Error())
+			}
+		}}
 	report(r.Progress, &o)
 	watched := &seen{Reporter: r.Progress, planned: config.Total, recorded: len(config.Kept)}
 	o.Metrics, o.Attempts = at.Metrics, watched.attempts
@@ -131,14 +137,6 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 	config.Worker, config.Plan, config.Probe, config.Verifiers = h, nil, nil, r.away(h)
 	watched.hub, config.Progress = h, watched
 	return h, nil
-}
-
-// Seen describes the workers that a hub has seen.
-func Seen(h *hub.Hub) (out []record.Worker) {
-	for _, w := range h.Workers() {
-		out = append(out, w.Record())
-	}
-	return out
 }
 
 // hubFault says whose fault it is that there is no hub.
