@@ -27,7 +27,7 @@ func nappingPack(t *testing.T, image, runID string, n int) (tester, nap string) 
 	write(t, filepath.Join(dir, "tasks.jsonl"), rows.String())
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: naps\nversion: 1\ndefaults: {family: short_answer, environment: {image: \""+image+"\"}}\n")
 	tester = filepath.Join(dir, "tester.yaml")
-	write(t, tester, fmt.Sprintf("schema_version: \"0.2\"\nrun: {id: %q, output_dir: out}\nbenchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}\n"+
+	write(t, tester, fmt.Sprintf("schema_version: \"0.2\"\nrun: {id: %q, output_dir: out}\nlimits: {output: 256KiB, candidate: 64KiB}\nbenchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}\n"+
 		"harness:\n  type: command\n  config:\n    command: [sh, -c, %q]\n", runID, "sleep "+nap+"; echo 4"))
 	return tester, nap
 }
@@ -149,4 +149,43 @@ func TestHubSpotMachine(t *testing.T) {
 		t.Errorf("%+v", lines)
 	}
 	f.must("verify", out)
+}
+
+// TestHubFull: the disk of the run is full when workers have finished. The run ends and
+// says so; with more room it is resumed, by the workers that wait for it.
+func TestHubFull(t *testing.T) {
+	t.Parallel()
+	image := needEngine(t)
+	f, dir := newMachines(t), t.TempDir()
+	disk(t, filepath.Join(dir, "disk"), "size=100m")
+	out, ballast := filepath.Join(dir, "disk", "out"), filepath.Join(dir, "disk", "ballast")
+	tester, nap := nappingPack(t, image, ownRun("hub-full"), 4)
+	run, addr := f.run(tester, "-o", out)
+	worker := f.start("worker", "--hub", addr, "--credentials", f.invite("both", "produce,verify"), "--slots", "2")
+	awaittest.Until(t, "two agents", func() bool { return nappers(nap) == 2 })
+	fillDisk(t, ballast)
+	wake(t, nap)
+	f.ends(run, exitInfra)
+	if text := run.out.String(); !strings.Contains(text, "no space left on device") || !strings.Contains(text, "--resume") {
+		t.Errorf("the run says: %s", text)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	run = f.start("run", "--hub", addr, "--progress", "plain", tester, "-o", out, "--resume")
+	awaittest.Until(t, "the end", func() bool {
+		wake(t, nap)
+		select {
+		case <-run.done:
+			return true
+		default:
+			return false
+		}
+	})
+	f.ends(run, exitDone)
+	f.ends(worker, exitDone)
+	f.must("verify", out)
+	if lines, torn := wholeLines(t, out); len(lines) != 4 || torn {
+		t.Errorf("%d records", len(lines))
+	}
 }

@@ -440,6 +440,33 @@ func TestCounted(t *testing.T) {
 	}
 }
 
+// TestSkew: workers whose clocks are off by an hour, or behind by less than two days, do
+// their jobs as others. Only the dates of the hub's certificate are compared with a clock.
+func TestSkew(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h := f.open()
+	by := func(d time.Duration) func(*worker.Options) {
+		return func(o *worker.Options) { o.Now = func() time.Time { return time.Now().Add(d) } }
+	}
+	for name, d := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour, "yesterday": -47 * time.Hour, "weeks": 24 * 20 * time.Hour} {
+		w := f.start(f.invite(name), site{}, by(d))
+		f.attempts(h, 2)
+		if who := h.By(keyOf("task 1")); !strings.HasPrefix(who.Produce, name+".") || !strings.HasPrefix(who.Verify, name+".") {
+			t.Errorf("%s: made by %+v", name, who)
+		}
+		w.stop()
+		if err := w.ended(t); !errors.Is(err, worker.ErrDrained) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, d := range map[string]time.Duration{"before": -49 * time.Hour, "after": 11 * 365 * 24 * time.Hour} {
+		if err := f.start(f.invite(name), site{}, by(d)).ended(t); !errors.Is(err, worker.ErrRefused) || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestPoison: a job that kills each worker that has it ends with an error each time, and
 // the workers' other jobs are done.
 func TestPoison(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -85,6 +86,9 @@ type Options struct {
 	Say  func(string) // gets a line about what happens
 	// Dial connects to the hub; nil is the system's.
 	Dial func(network, address string) (net.Conn, error)
+	// Now is the time of day, with which the dates of the hub's certificate are compared;
+	// nil is the system's. Nothing else looks at it.
+	Now func() time.Time
 }
 
 // ErrDrained is returned by [Run] when the worker was told to leave and a run goes on.
@@ -185,7 +189,7 @@ type ending struct {
 // connect waits for the hub. One that does not know the credential, or that the
 // credential does not know, is an error.
 func (s *session) connect(ctx context.Context) error {
-	tls, err := s.Credential.Client()
+	tls, err := s.client()
 	if err != nil {
 		return fault.As(fault.Integrity, err)
 	}
@@ -225,6 +229,15 @@ func (s *session) connect(ctx context.Context) error {
 	}
 }
 
+// client returns the worker's side of TLS.
+func (s *session) client() (*tls.Config, error) {
+	c, err := s.Credential.Client()
+	if err == nil {
+		c.Time = s.Now
+	}
+	return c, err
+}
+
 // subscribe listens to the hub.
 func (s *session) subscribe() (err error) {
 	if _, err = s.conn.Subscribe(remote.Notice(s.who), func(*nats.Msg) { s.poke() }); err == nil {
@@ -242,11 +255,13 @@ type dialer func(network, address string) (net.Conn, error)
 // Dial connects.
 func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-// final reports whether the hub, or this side, does not know the other.
+// final reports whether the hub, or this side, does not know the other, or the hub's
+// certificate does not hold now.
 func final(err error) bool {
 	var unknown interface{ Unwrap() error }
+	var dates x509.CertificateInvalidError
 	text := err.Error()
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || strings.Contains(text, "certificate") && !errors.As(err, &unknown) ||
+	return errors.As(err, &dates) || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || strings.Contains(text, "certificate") && !errors.As(err, &unknown) ||
 		strings.Contains(text, "certificate signed by unknown authority")
 }
 
@@ -352,7 +367,7 @@ func (s *session) welcomed(run remote.Welcome) error {
 	if err != nil {
 		return fault.Errorf(fault.Usage, "--hub: %w (write ADDRESS:PORT)", err)
 	}
-	secure, err := s.Credential.Client()
+	secure, err := s.client()
 	if err != nil {
 		return err
 	}
