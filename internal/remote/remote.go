@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,12 +76,37 @@ func Nonce(salt digest.Salt, job string, request []byte) string {
 // Stream returns the name of the stream of a role's jobs.
 func Stream(token string, r Role) string { return "SB_" + token + "_" + strings.ToUpper(string(r)) }
 
-// Consumer is the name of the consumer of each stream.
-const Consumer = "all"
+// MostPools is into how many pools jobs are divided by their images, if there are at least
+// so many images. Otherwise there is one pool.
+const (
+	MostPools  = 16
+	ManyImages = 64
+)
+
+// Pools is into how many pools the jobs of a run with so many images are divided.
+func Pools(images int) int {
+	if images < ManyImages {
+		return 1
+	}
+	return MostPools
+}
+
+// PoolOf returns the pool of jobs with an image, by its ID.
+func PoolOf(id string, pools int) int {
+	_, sum, _ := strings.Cut(id, ":")
+	b, err := hex.DecodeString(sum[:min(len(sum), 2)])
+	if err != nil || len(b) == 0 {
+		return 0
+	}
+	return int(b[0]) % max(pools, 1)
+}
+
+// Consumer is the name of a pool's consumer of each stream.
+func Consumer(pool int) string { return "pool-" + strconv.Itoa(pool) }
 
 // Work returns the subject of a job.
-func Work(token string, r Role, job string) string {
-	return "sb." + token + ".work." + string(r) + "." + job
+func Work(token string, r Role, pool int, job string) string {
+	return "sb." + token + ".work." + string(r) + "." + strconv.Itoa(pool) + "." + job
 }
 
 // HelloSubject is where a worker introduces itself. who is its name and instance.
@@ -146,6 +172,10 @@ type Welcome struct {
 	// that this names.
 	Tickets map[Role]string `json:"tickets,omitzero"`
 	Roles   []Role          `json:"roles,omitzero"` // that the run has for it
+	// Pools is into how many pools jobs are divided, and Home are those that the worker
+	// asks.
+	Pools int          `json:"pools,omitzero"`
+	Home  map[Role]int `json:"home,omitzero"`
 }
 
 // Job is what is queued of a job: no part of the request.
@@ -201,6 +231,8 @@ type Beat struct {
 	// Lost says, of a worker that leaves, that its process has ended, and that what it does
 	// not have any more is lost. Otherwise it returns that.
 	Lost bool `json:"lost,omitzero"`
+	// Dry are roles of which the worker's pool has no job. Jobs is empty then.
+	Dry []Role `json:"dry,omitzero"`
 	// Pulls is how long it took to pull images, since the last beat that was answered.
 	Pulls []int64 `json:"pulls_ms,omitzero"`
 }
@@ -214,6 +246,8 @@ type Pulse struct {
 	Done  bool             `json:"done,omitzero"`  // the run has finished
 	Ended bool             `json:"ended,omitzero"` // this part of the run has, and may be resumed
 	Drain bool             `json:"drain,omitzero"` // finish what you have and leave
+	// Home are other pools for the worker, by role, that have jobs.
+	Home map[Role]int `json:"home,omitzero"`
 	// Hello says that this part of the run does not know the worker, which has to
 	// introduce itself again.
 	Hello bool `json:"hello,omitzero"`

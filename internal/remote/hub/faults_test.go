@@ -315,7 +315,7 @@ func TestUnqueued(t *testing.T) {
 	f := newFleet(t)
 	f.o.Lease = time.Hour
 	h, ctx := f.open(), t.Context()
-	all, err := h.broker.queues[remote.Produce].UpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: remote.Consumer,
+	all, err := h.broker.queues[remote.Produce].UpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: remote.Consumer(0), FilterSubject: remote.Work(h.token, remote.Produce, 0, "*"),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour, MaxDeliver: -1, MaxAckPending: 100_000, MaxWaiting: 4096, MemoryStorage: true})
 	if err != nil {
 		t.Fatal(err)
@@ -359,7 +359,7 @@ func TestForeignAck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := s.Consumer(t.Context(), remote.Consumer)
+	all, err := s.Consumer(t.Context(), remote.Consumer(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestForeignDelay(t *testing.T) {
 	h := f.open()
 	done := make(chan struct{})
 	go func() { defer close(done); f.attempts(h, 6) }()
-	all, err := h.broker.queues[remote.Produce].Consumer(t.Context(), remote.Consumer)
+	all, err := h.broker.queues[remote.Produce].Consumer(t.Context(), remote.Consumer(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -68,8 +69,14 @@ type Options struct {
 	// Counted is called now and then with what [Hub.Seen] returns; nil is not.
 	Counted func([]record.Worker)
 	// Metrics is an address of this machine at which programs may read how the run is; ""
-	// is none. Attempts counts those of the run, for these; nil counts none.
-	Metrics  string
+	// is none.
+	Metrics string
+	// Pools is into how many pools jobs are divided by their images; 0 is one. Share is how
+	// long a worker is without jobs before it gets those of pools in which others work; 0 is
+	// a second.
+	Pools int
+	Share time.Duration
+	// Attempts counts those of the run, for its metrics; nil counts none.
 	Attempts func() (planned, begun, recorded int)
 }
 
@@ -91,9 +98,10 @@ type Hub struct {
 	tickets map[string]ticket
 	by      map[record.AttemptKey]record.By
 	tally   tally
-	last    map[remote.Role]granted
-	done    bool // the run has finished
-	ended   bool // this part of it has
+	last    map[room]granted
+	queued  map[remote.Role][]int // jobs that no worker has, by pool
+	done    bool                  // the run has finished
+	ended   bool                  // this part of it has
 }
 
 // Worker is a worker as the run has seen it.
@@ -107,9 +115,11 @@ type Worker struct {
 	Last       time.Time
 	Deliveries int
 	left       bool
-	silent     bool // for a lease
-	draining   bool // it takes no more
-	leaves     bool // it was told to, by the operator
+	silent     bool                      // for a lease
+	draining   bool                      // it takes no more
+	leaves     bool                      // it was told to, by the operator
+	home       map[remote.Role]int       // the pools that it asks
+	dry        map[remote.Role]time.Time // since when these have no jobs
 }
 
 var _ attempt.Fleet = (*Hub)(nil)
@@ -119,8 +129,10 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 	if o.Lease == 0 {
 		o.Lease = remote.DefaultLease
 	}
+	o.Pools, o.Share = max(o.Pools, 1), cmp.Or(o.Share, defaultShare)
 	h := &Hub{Options: o, token: remote.Token(o.RunID, digest.Bytes(o.Salt[:])), jobs: map[string]*job{}, workers: map[string]*Worker{},
-		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, tally: newTally(), last: map[remote.Role]granted{}, by: map[record.AttemptKey]record.By{}}
+		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, tally: newTally(), last: map[room]granted{}, by: map[record.AttemptKey]record.By{},
+		queued: map[remote.Role][]int{remote.Produce: make([]int, o.Pools), remote.Verify: make([]int, o.Pools)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close(ctx, false))
@@ -129,7 +141,7 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 	if h.journal, err = openJournal(o.Journal); err != nil {
 		return nil, err
 	}
-	if h.broker, err = openBroker(ctx, o.Addr, o.Keys, h.token); err != nil {
+	if h.broker, err = openBroker(ctx, o.Addr, o.Keys, h.token, o.Pools); err != nil {
 		return nil, err
 	}
 	if err = h.broker.makeStreams(ctx, o.Lease); err != nil {

@@ -35,6 +35,7 @@ type order struct {
 type job struct {
 	order
 	id, nonce string
+	pool      int
 	encoded   []byte // the request
 	ended     chan ending
 
@@ -50,9 +51,10 @@ type job struct {
 	stored   *candidate.Candidate // that the holder has put
 	value    []byte               // that the holder has put
 	taken    bool                 // it has ended
+	waits    bool                 // it is counted among those that wait
 }
 
-// granted is when a job of a role was given to a worker for the last time, and the latest
+// granted is when a job of a room was given to a worker for the last time, and the latest
 // time at which one was queued that was.
 type granted struct{ at, queued time.Time }
 
@@ -77,7 +79,7 @@ func (h *Hub) call(ctx context.Context, o order) (remote.Outcome, error) {
 		return remote.Outcome{}, attempt.Failed(err, o.phase)
 	}
 	id := jobID(o.key, o.kind)
-	j := &job{order: o, id: id, encoded: encoded, nonce: remote.Nonce(h.Salt, id, encoded), ended: make(chan ending, 1)}
+	j := &job{order: o, id: id, pool: h.poolOf(o.request), encoded: encoded, nonce: remote.Nonce(h.Salt, id, encoded), ended: make(chan ending, 1)}
 	h.add(j)
 	defer h.remove(j)
 	if err := h.publish(ctx, j); err != nil {
@@ -122,6 +124,7 @@ func (h *Hub) add(j *job) {
 		}
 	}
 	h.jobs[j.id] = j
+	h.settle(j)
 }
 
 // remove forgets a job.
@@ -129,6 +132,7 @@ func (h *Hub) remove(j *job) {
 	h.end(j)
 	h.mu.Lock()
 	delete(h.jobs, j.id)
+	h.settle(j)
 	delete(h.tickets, j.ticket)
 	held := j.holder != ""
 	h.mu.Unlock()
@@ -147,7 +151,7 @@ func (h *Hub) note(g grantLine) {
 }
 
 // subject is where a job is queued.
-func (h *Hub) subject(j *job) string { return remote.Work(h.token, j.role, j.id) }
+func (h *Hub) subject(j *job) string { return remote.Work(h.token, j.role, j.pool, j.id) }
 
 // publish queues a job, unless it is queued.
 func (h *Hub) publish(ctx context.Context, j *job) error {
@@ -264,6 +268,7 @@ func (h *Hub) expire() {
 		}
 		if j.restored {
 			j.holder, j.restored, j.since = "", false, time.Now()
+			h.settle(j)
 			continue
 		}
 		j.end(ending{err: fmt.Errorf("the worker %s stopped answering", j.holder)})
@@ -299,7 +304,7 @@ func (h *Hub) reconcile(ctx context.Context) {
 func (h *Hub) stuck(j *job) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last := h.last[j.role]
+	last := h.last[j.waitsIn()]
 	if time.Since(j.queued) < h.Lease || time.Since(last.at) < h.Lease && !last.queued.After(j.queued) {
 		return false
 	}

@@ -97,9 +97,13 @@ func (h *Hub) metrics() []byte {
 		e.value("attempts", float64(recorded), "state", "recorded")
 	}
 	e.begin("jobs_queued", "gauge", "Jobs that no worker has.")
+	h.mu.Lock()
 	for _, q := range s.Queues {
-		e.value("jobs_queued", float64(q.Queued), "role", string(q.Role))
+		for pool, n := range h.queued[q.Role] {
+			e.value("jobs_queued", float64(n), "role", string(q.Role), "pool", strconv.Itoa(pool))
+		}
 	}
+	h.mu.Unlock()
 	e.begin("workers", "gauge", "Workers that have not left. One with two roles counts in both.")
 	for _, q := range s.Queues {
 		for _, state := range []remote.Condition{remote.Busy, remote.Idle, remote.Draining, remote.Silent} {

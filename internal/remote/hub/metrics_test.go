@@ -92,7 +92,7 @@ func TestMetrics(t *testing.T) {
 	got := readMetrics(t, string(b))
 	want := map[string]float64{
 		`attempts{state="planned"}`: 2, `attempts{state="running"}`: 1, `attempts{state="recorded"}`: 4,
-		`jobs_queued{role="produce"}`: 0, `jobs_queued{role="verify"}`: 0,
+		`jobs_queued{role="produce",pool="0"}`: 0, `jobs_queued{role="verify",pool="0"}`: 0,
 		`workers{role="produce",state="idle"}`: 1, `workers{role="verify",state="idle"}`: 1, `workers{role="verify",state="busy"}`: 0,
 		`workers{role="produce",state="draining"}`: 0, `workers{role="produce",state="silent"}`: 0,
 		`job_seconds_count{role="produce"}`: 5, `job_seconds_count{role="verify"}`: 5,

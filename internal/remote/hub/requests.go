@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -101,7 +102,7 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 		return h.refuse(name, why)
 	}
 	if w == nil { // greetings are heard one after the other
-		w = &Worker{ID: who, Name: name, Roles: roles, Engine: m.Engine, First: time.Now(), Last: time.Now()}
+		w = &Worker{ID: who, Name: name, Roles: roles, Engine: m.Engine, First: time.Now(), Last: time.Now(), home: map[remote.Role]int{}, dry: map[remote.Role]time.Time{}}
 		if h.Met != nil {
 			if err := h.Met(*w); err != nil {
 				h.warn("%v", err)
@@ -117,7 +118,7 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	if joins {
 		here = new(*w)
 	}
-	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Roles: roles}
+	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Roles: roles, Pools: h.Pools, Home: maps.Clone(h.settled(w))}
 	for _, r := range roles {
 		t := random()
 		h.tickets[t] = ticket{role: r, who: who}
@@ -194,12 +195,14 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	if !again {
 		j.grant++
 		j.holder, j.since = who, time.Now()
+		h.settle(j)
+		delete(w.dry, j.role)
 		w.Deliveries++
 		last := granted{at: time.Now(), queued: j.queued}
-		if former := h.last[j.role].queued; former.After(j.queued) {
+		if former := h.last[j.waitsIn()].queued; former.After(j.queued) {
 			last.queued = former
 		}
-		h.last[j.role] = last
+		h.last[j.waitsIn()] = last
 		h.tally.deliveries++
 	}
 	delete(h.tickets, j.ticket)
@@ -231,7 +234,7 @@ func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
 	}()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := remote.Pulse{Jobs: map[string]remote.State{}, Done: h.done, Ended: h.ended}
+	out := remote.Pulse{Jobs: map[string]remote.State{}, Home: map[remote.Role]int{}, Done: h.done, Ended: h.ended}
 	if w := h.workers[who]; w != nil {
 		leaves = b.Leaving && !w.left
 		if w.silent && !b.Leaving {
@@ -240,6 +243,11 @@ func (h *Hub) beat(who string, b remote.Beat) remote.Pulse {
 		w.Last, w.left, w.silent, w.draining = time.Now(), b.Leaving, false, w.leaves || b.Draining
 		out.Drain = w.leaves
 		h.tally.pull(b.Pulls)
+		for _, r := range b.Dry[:min(len(b.Dry), len(w.Roles))] {
+			if pool, ok := h.rehome(w, r); ok {
+				out.Home[r] = pool
+			}
+		}
 	} else {
 		out.Hello = true
 	}
@@ -268,6 +276,7 @@ func (h *Hub) takeBack(who string, has []remote.Held, lost bool) {
 			continue
 		}
 		j.holder, j.since, j.queued = "", time.Now(), time.Now()
+		h.settle(j)
 		h.dismiss(j)
 		delete(h.tickets, j.ticket)
 		h.work.Go(func() {
@@ -294,6 +303,7 @@ func (h *Hub) has(who string, held remote.Held) remote.State {
 		return remote.Cancelled
 	case j.holder == "" && h.awaited(who, held.ID, held.Grant): // it was silent for a while, and nobody else has it
 		j.holder, j.since = who, time.Now()
+		h.settle(j)
 	case j.holder != who || j.grant != held.Grant:
 		return remote.Fenced
 	}

@@ -32,6 +32,7 @@ type broker struct {
 	options *server.Options
 	keys    remote.Keys
 	token   string
+	pools   int           // into which jobs are divided
 	self    nkeys.KeyPair // of this process
 	dir     string        // for what the server wants on disk
 	conn    *nats.Conn
@@ -41,8 +42,8 @@ type broker struct {
 }
 
 // openBroker serves workers at an address.
-func openBroker(ctx context.Context, addr string, keys remote.Keys, token string) (_ *broker, err error) {
-	b := &broker{keys: keys, token: token, queues: map[remote.Role]jetstream.Stream{}}
+func openBroker(ctx context.Context, addr string, keys remote.Keys, token string, pools int) (_ *broker, err error) {
+	b := &broker{keys: keys, token: token, pools: pools, queues: map[remote.Role]jetstream.Stream{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
@@ -144,7 +145,7 @@ func (b *broker) users(workers []remote.Worker) ([]*server.NkeyUser, error) {
 func permissions(token string, w remote.Worker) *server.Permissions {
 	publish := []string{"sb.hello." + w.Name + ".>"}
 	for _, r := range w.Roles {
-		publish = append(publish, "$JS.API.CONSUMER.MSG.NEXT."+remote.Stream(token, r)+"."+remote.Consumer, "$JS.ACK."+remote.Stream(token, r)+".>")
+		publish = append(publish, "$JS.API.CONSUMER.MSG.NEXT."+remote.Stream(token, r)+".*", "$JS.ACK."+remote.Stream(token, r)+".>")
 	}
 	for _, k := range []remote.Kind{remote.ClaimKind, remote.BeatKind, remote.ResultKind} {
 		publish = append(publish, "sb."+token+"."+string(k)+"."+w.Name+".>")
@@ -178,7 +179,7 @@ func (b *broker) refresh(workers []remote.Worker) error {
 // addr is where workers connect.
 func (b *broker) addr() string { return b.server.Addr().String() }
 
-// makeStreams makes the queues of both roles, each with its one consumer.
+// makeStreams makes the queues of both roles, each with a consumer for each pool.
 func (b *broker) makeStreams(ctx context.Context, lease time.Duration) error {
 	for _, r := range []remote.Role{remote.Produce, remote.Verify} {
 		if err := b.makeStream(ctx, r, lease); err != nil {
@@ -192,10 +193,10 @@ func (b *broker) makeStreams(ctx context.Context, lease time.Duration) error {
 // not queued twice.
 func (b *broker) makeStream(ctx context.Context, r remote.Role, lease time.Duration) error {
 	name := remote.Stream(b.token, r)
-	s, err := b.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{remote.Work(b.token, r, "*")},
+	s, err := b.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{"sb." + b.token + ".work." + string(r) + ".*.*"},
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 1, Storage: jetstream.MemoryStorage})
-	if err == nil {
-		_, err = s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: remote.Consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: min(lease, claimTime),
+	for pool := 0; err == nil && pool < b.pools; pool++ {
+		_, err = s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: remote.Consumer(pool), FilterSubject: remote.Work(b.token, r, pool, "*"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: min(lease, claimTime),
 			MaxDeliver: -1, MaxAckPending: 100_000, MaxWaiting: 4096, MemoryStorage: true})
 	}
 	if err != nil {

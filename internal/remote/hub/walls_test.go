@@ -58,7 +58,7 @@ func TestPermissions(t *testing.T) {
 	conn, denied := f.raw(f.invite("mine", remote.Produce))
 	produce, verify := remote.Stream(h.token, remote.Produce), remote.Stream(h.token, remote.Verify)
 	for what, subject := range map[string]string{
-		"pull the other role's jobs":     "$JS.API.CONSUMER.MSG.NEXT." + verify + "." + remote.Consumer,
+		"pull the other role's jobs":     "$JS.API.CONSUMER.MSG.NEXT." + verify + "." + remote.Consumer(0),
 		"acknowledge the other role's":   "$JS.ACK." + verify + ".all.1.1.1.1.0",
 		"make a consumer":                "$JS.API.CONSUMER.CREATE." + produce,
 		"make a durable consumer":        "$JS.API.CONSUMER.DURABLE.CREATE." + produce + ".mine",
@@ -70,8 +70,8 @@ func TestPermissions(t *testing.T) {
 		"delete a stream":                "$JS.API.STREAM.DELETE." + produce,
 		"delete a message":               "$JS.API.STREAM.MSG.DELETE." + produce,
 		"make a stream":                  "$JS.API.STREAM.CREATE.MINE",
-		"queue a job":                    remote.Work(h.token, remote.Produce, "job"),
-		"queue a job of the other role":  remote.Work(h.token, remote.Verify, "job"),
+		"queue a job":                    remote.Work(h.token, remote.Produce, 0, "job"),
+		"queue a job of the other role":  remote.Work(h.token, remote.Verify, 0, "job"),
 		"claim as another":               remote.Subject(h.token, remote.ClaimKind, "other.x", "job"),
 		"beat as another":                remote.Subject(h.token, remote.BeatKind, "other.x", ""),
 		"give a result as another":       remote.Subject(h.token, remote.ResultKind, "other.x", "job"),

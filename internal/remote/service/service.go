@@ -117,7 +117,7 @@ func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub
 		}}
 	report(r.Progress, &o)
 	watched := &seen{Reporter: r.Progress, planned: config.Total, recorded: len(config.Kept)}
-	o.Metrics, o.Attempts = at.Metrics, watched.attempts
+	o.Metrics, o.Attempts, o.Pools = at.Metrics, watched.attempts, remote.Pools(len(r.Scorer.Images))
 	if r.Scorer.Engine != nil {
 		info := r.Scorer.Engine.Info()
 		o.Engine = &info

@@ -228,9 +228,14 @@ func (s *session) next(ctx context.Context, n int) (jobs []*nats.Msg) {
 			mine = append(mine, r)
 		}
 	}
-	for _, r := range mine {
-		if jobs = append(jobs, s.pull(ctx, r, n-len(jobs), 0)...); len(jobs) == n {
-			return jobs
+	for range 2 {
+		for _, r := range mine {
+			if jobs = append(jobs, s.pull(ctx, r, n-len(jobs), 0)...); len(jobs) == n {
+				return jobs
+			}
+		}
+		if len(jobs) > 0 || ctx.Err() != nil || !s.move(ctx, mine) {
+			break
 		}
 	}
 	if len(jobs) > 0 || ctx.Err() != nil {
@@ -243,6 +248,34 @@ func (s *session) next(ctx context.Context, n int) (jobs []*nats.Msg) {
 	return s.pull(ctx, mine[len(mine)-1], 1, wait)
 }
 
+// move asks for pools with jobs of roles of which the worker's own has none, and reports
+// whether there are any.
+func (s *session) move(ctx context.Context, roles []remote.Role) bool {
+	s.mu.Lock()
+	pools := s.run.Pools
+	s.mu.Unlock()
+	var p remote.Pulse
+	if pools < 2 || s.ask(ctx, remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: []remote.Held{}, Dry: roles}, &p) != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run.Home == nil {
+		s.run.Home = map[remote.Role]int{}
+	}
+	for r, pool := range p.Home {
+		s.run.Home[r] = pool
+	}
+	return len(p.Home) > 0
+}
+
+// home is the consumer of the pool of a role that the worker asks.
+func (s *session) home(r remote.Role) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return remote.Stream(s.run.Token, r) + "." + remote.Consumer(s.run.Home[r])
+}
+
 // pull asks the queue of a role for so many jobs at most, and waits for the first for
 // some time.
 func (s *session) pull(ctx context.Context, r remote.Role, n int, wait time.Duration) (jobs []*nats.Msg) {
@@ -252,7 +285,7 @@ func (s *session) pull(ctx context.Context, r remote.Role, n int, wait time.Dura
 	}
 	ctx, stop := s.linked(ctx, wait+askTime)
 	defer stop()
-	err := s.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+remote.Stream(s.run.Token, r)+"."+remote.Consumer, s.queue.Subject, []byte(ask))
+	err := s.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+s.home(r), s.queue.Subject, []byte(ask))
 	for err == nil && len(jobs) < n {
 		var m *nats.Msg
 		if m, err = s.queue.NextMsgWithContext(ctx); err != nil {
