@@ -37,6 +37,7 @@ func Family() family.Family {
 			"reference_solution": task.Hidden,
 			"canonical_solution": task.Hidden,
 		},
+		EvalFiles:      [][]string{{"tests", "compare", "path"}},
 		Submission:     forms.Submission,
 		Extraction:     task.Extraction{Mode: task.FromFile, Kind: task.Code, Path: forms.SourceFile(forms.Python), OrStdout: true},
 		Instruction:    forms.ModuleInstruction,

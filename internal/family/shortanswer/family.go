@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/number"
@@ -40,6 +41,9 @@ func Family() family.Family {
 		Reference:      reference,
 		PublicMetadata: []string{"candidate_answer", "expected_answer"},
 		Baselines:      append(family.Constants("0", "1", "true", "false", "yes", "no"), family.Echo("question")),
+		EvalFiles:      [][]string{{"match", "path"}},
+		Boxed:          boxed,
+		Kept:           capacity.Footprint{Boxes: 1}, // the sandbox of a checker
 		NewVerifier:    newVerifier,
 	}
 }
@@ -49,6 +53,9 @@ func Family() family.Family {
 // numbers, which nothing would match, and anything else that the verifier cannot
 // score.
 func check(row family.Row) (out []family.Problem) {
+	if _, ok := checkerOf(row.Eval["match"]); ok {
+		return nil
+	}
 	var rules match
 	if m := row.Eval["match"]; m != nil {
 		// The schema has checked the object; its other members are the verifier's.

@@ -59,14 +59,19 @@ import (
 	"fmt"
 
 	"securebench/internal/family"
+	"securebench/internal/family/checker"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/reply"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
-// newVerifier returns the family's verifier. It needs no sandbox.
-func newVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+// newVerifier returns the family's verifier. Only rows that a checker judges need
+// sandboxes.
+func newVerifier(r family.Resources) family.Verifier {
+	checkers := checker.New(r)
+	return judging{textmatch.NewJudging(readCase(checkers), checkers.Close)}
+}
 
 func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	accepted, ok := v.Get("accepted_answers")

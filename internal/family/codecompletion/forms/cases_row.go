@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/family/checker"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -26,7 +27,8 @@ type casesRow struct {
 	compile  []string // argv; nil is none
 	command  []string // argv
 	compare  comparison
-	each     time.Duration // the limit of a case; 0 is none but the row's
+	checker  *checker.Options // of the pack, which then decides in the place of compare
+	each     time.Duration    // the limit of a case; 0 is none but the row's
 	cases    []testCase
 }
 
@@ -52,7 +54,10 @@ func readCases(v task.SandboxView) (casesRow, *family.Failure) {
 		return casesRow{}, f
 	}
 	r := casesRow{language: language, file: t.File, compile: t.Compile, command: t.Command,
-		compare: comparison{how: t.Compare}, each: time.Duration(t.Each * float64(time.Second)), cases: t.Cases}
+		each: time.Duration(t.Each * float64(time.Second)), cases: t.Cases}
+	if f := r.readCompare(t.Compare); f != nil {
+		return casesRow{}, f
+	}
 	if t.Tolerance != nil {
 		tolerance, ok := new(big.Rat).SetString(string(t.Tolerance))
 		if !ok {
@@ -63,10 +68,25 @@ func readCases(v task.SandboxView) (casesRow, *family.Failure) {
 	return r, nil
 }
 
+// readCompare reads how outputs are compared: a word, or an object that names a checker.
+func (r *casesRow) readCompare(v jsontext.Value) *family.Failure {
+	if v.Kind() == '{' {
+		r.checker = &checker.Options{}
+		if json.Unmarshal(v, r.checker) != nil || r.checker.Path == "" {
+			return errForm()
+		}
+		return nil
+	}
+	if json.Unmarshal(v, &r.compare.how) != nil {
+		return errForm()
+	}
+	return nil
+}
+
 // checked is the part of a row's tests that the schema cannot check.
 type checked struct {
 	File      string         `json:"file"`
-	Compare   string         `json:"compare"`
+	Compare   jsontext.Value `json:"compare"`
 	Tolerance jsontext.Value `json:"tolerance"`
 	Cases     []struct {
 		Files  map[string]jsontext.Value `json:"files"`
@@ -83,7 +103,7 @@ func checkCases(r family.Row) (out []family.Problem) {
 		return []family.Problem{{Path: []string{"eval", "tests"}, Message: "cannot be read"}}
 	}
 	switch {
-	case t.Tolerance != nil && t.Compare != numeric:
+	case t.Tolerance != nil && string(t.Compare) != strconv.Quote(numeric):
 		out = append(out, family.Problem{Path: []string{"eval", "tests", "tolerance"}, Message: `needs the comparison "numeric"`})
 	case t.Tolerance != nil && !isNumber(t.Tolerance):
 		out = append(out, family.Problem{Path: []string{"eval", "tests", "tolerance"}, Message: "has too many digits to compare with"})

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/family/checker"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/verdict"
@@ -30,20 +31,30 @@ const (
 
 // newCases makes the verifier of rows of this kind.
 func newCases(r family.Resources) family.Verifier {
+	checkers := checker.New(r)
 	return casesVerifier{newProgramVerifier(r, false, func(c family.Case) (programScorer, *family.Failure) {
 		r, refused := readCases(c.Sandbox)
-		return &casesScorer{c: c, row: r, restricted: map[string][]byte{}}, refused
-	})}
+		return &casesScorer{c: c, row: r, checkers: checkers, restricted: map[string][]byte{}}, refused
+	}), checkers}
 }
 
-// casesVerifier adds twins to the verifier of programs.
-type casesVerifier struct{ family.Verifier }
+// casesVerifier adds twins to the verifier of programs, and checkers of packs.
+type casesVerifier struct {
+	family.Verifier
+	checkers *checker.Checkers
+}
+
+// Close closes the checkers.
+func (v casesVerifier) Close(ctx context.Context) error {
+	return errors.Join(v.Verifier.Close(ctx), v.checkers.Close(ctx))
+}
 
 // casesScorer scores a program by its cases.
 type casesScorer struct {
 	c   family.Case
 	row casesRow
 
+	checkers   *checker.Checkers
 	phase      verdict.Phase
 	passed     int
 	spent      time.Duration // by the candidate's commands
@@ -181,6 +192,8 @@ func (s *casesScorer) judge(ctx context.Context, box *programBox, dir string, c 
 		return family.Fail(verdict.TestsFailed, "the candidate cannot be started")
 	case ran.ExitCode != c.Expect.ExitCode:
 		return family.Fail(verdict.TestsFailed, "the candidate ended with another exit code")
+	case s.row.checker != nil:
+		return s.ask(ctx, box, dir, c, ran)
 	case c.Expect.Stdout != nil && !s.row.compare.same(ran.Stdout, []byte(*c.Expect.Stdout)):
 		return family.Fail(verdict.TestsFailed, "the output is not what is expected")
 	}
@@ -196,9 +209,44 @@ func (s *casesScorer) judge(ctx context.Context, box *programBox, dir string, c 
 	return nil
 }
 
+// ask has the row's checker judge what a case did: its standard output, and the files
+// that the case names.
+func (s *casesScorer) ask(ctx context.Context, box *programBox, dir string, c testCase, ran ran) error {
+	files := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.Expect.Files)) {
+		found, err := box.files(ctx, dir+"/"+name)
+		if err != nil {
+			return err
+		}
+		if len(found) == 1 && found[0].Path == "." {
+			files[name] = plainText(found[0].Data)
+		}
+	}
+	row, err := checker.Row(s.c.Sandbox.ID(), s.c.Sandbox.Payload(), map[string]any{"case": c, "files": files})
+	if err != nil {
+		return err
+	}
+	q := checker.Question{Text: plainText(ran.Stdout), Row: row}
+	if answer := strings.TrimSpace(q.Text); answer != "" {
+		q.Answer = &answer
+	}
+	got, err := s.checkers.Ask(ctx, s.c, *s.row.checker, q)
+	maps.Copy(s.restricted, got.Restricted())
+	if err == nil && !s.row.checker.Passes(got.Score) {
+		return family.Fail(verdict.TestsFailed, "the row's checker does not accept the output")
+	}
+	return err
+}
+
+// plainText is what a program wrote, as text.
+func plainText(data []byte) string { return strings.ToValidUTF8(string(data), "\ufffd") }
+
 // Describe implements [programScorer].
 func (s *casesScorer) Describe(v *family.Verdict) {
 	v.Containment, v.Restricted = verdict.Split, s.restricted
+	if s.row.checker != nil {
+		v.Labels = append(v.Labels, checker.Label)
+	}
 	v.Metadata = verdict.NewMetadata(map[string]any{"language": s.row.language, "image": s.c.Image.Ref,
 		"cases_passed": s.passed, "cases_total": len(s.row.cases)})
 	if v.Outcome != verdict.Passed {

@@ -83,7 +83,7 @@ type rowTests struct {
 	TestFile  string         `json:"test_file"`
 	Compile   []string       `json:"compile"`
 	Command   []string       `json:"command"`
-	Compare   string         `json:"compare"`
+	Compare   jsontext.Value `json:"compare"`
 	Tolerance jsontext.Value `json:"tolerance"`
 	Each      float64        `json:"case_seconds"`
 	Cases     []testCase     `json:"cases"`

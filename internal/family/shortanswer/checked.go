@@ -1,0 +1,116 @@
+package shortanswer
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family"
+	"securebench/internal/family/checker"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// byChecker is the match.type of rows that a file of the pack judges.
+const byChecker = "checker"
+
+// checkerOf returns the checker that eval.match names, or false.
+func checkerOf(match jsontext.Value) (o checker.Options, ok bool) {
+	var m struct {
+		Type string `json:"type"`
+		checker.Options
+	}
+	if len(match) == 0 || json.Unmarshal(match, &m) != nil {
+		return o, false
+	}
+	return m.Options, m.Type == byChecker
+}
+
+// boxed reports whether a row is judged in a sandbox.
+func boxed(v task.EvaluatorView) bool {
+	match, _ := v.Get("match")
+	_, ok := checkerOf(match.Value)
+	return ok
+}
+
+// checked is a row that a checker of the pack judges.
+type checked struct {
+	checkers *checker.Checkers
+	options  checker.Options
+	c        family.Case
+	row      jsontext.Value
+}
+
+// readChecked reads such a row.
+func readChecked(checkers *checker.Checkers, o checker.Options, c family.Case) (*checked, error) {
+	row, err := checker.Row(c.Evaluator.ID(), c.Evaluator.Payload(), nil)
+	return &checked{checkers, o, c, row}, err
+}
+
+// Match refuses: a checker needs a sandbox.
+func (*checked) Match(string) family.Verdict {
+	return family.VerdictOf(family.Fail(verdict.PackFault, "the row's checker needs a sandbox"))
+}
+
+// Judge asks the checker.
+func (r *checked) Judge(ctx context.Context, text string) (family.Verdict, error) {
+	metadata := map[string]any{"candidate_answer": textmatch.Excerpt(text), "expected_answer": task.Redacted, "match_strategy": byChecker}
+	q := checker.Question{Text: text, Row: r.row}
+	if answer, ok := Stated(text); ok {
+		q.Answer = &answer
+	}
+	v, err := r.checkers.Verdict(ctx, r.c, r.options, q)
+	v.Metadata = verdict.NewMetadata(metadata)
+	return v, err
+}
+
+// Stated returns the answer that a text states: what follows its marks of the highest
+// rank, if they agree, or its only line. It is false for a text that states none.
+func Stated(candidate string) (answer string, ok bool) {
+	passages := reply.Passages(number.NewQuestion("", ""), reply.Text(candidate), reply.Options{ColonA: true})
+	top := reply.Unmarked
+	for _, p := range passages {
+		text := textmatch.Strip(p.Text)
+		switch {
+		case p.Rank < top || p.Rank == reply.Unmarked || p.Void || text == "":
+		case p.Rank > top:
+			top, answer, ok = p.Rank, text, true
+		case ok && textmatch.Normalize(text) != textmatch.Normalize(answer):
+			ok = false
+		}
+	}
+	if top > reply.Unmarked || len(passages) == 0 {
+		return answer, ok
+	}
+	last := textmatch.LastLine(reply.Text(candidate))
+	return last, last != "" && passages[len(passages)-1].Line == passages[0].Line
+}
+
+// judging is the verifier of the family, with the twins of rows that a checker judges.
+type judging struct{ family.Verifier }
+
+// Twins returns what no checker should take: a row's own solution with its words in
+// another order, and an answer to anything.
+func (judging) Twins(_ context.Context, c family.Case) ([]family.Twin, error) {
+	if !boxed(c.Evaluator) {
+		return nil, nil
+	}
+	return checker.Twins(reference(c.Evaluator))
+}
+
+var _ family.Twinner = judging{}
+
+// readCase reads a row of either kind.
+func readCase(checkers *checker.Checkers) func(family.Case) (textmatch.Scorer, error) {
+	return func(c family.Case) (textmatch.Scorer, error) {
+		match, _ := c.Evaluator.Get("match")
+		if o, ok := checkerOf(match.Value); ok {
+			return readChecked(checkers, o, c)
+		}
+		return readRow(c.Evaluator)
+	}
+}
