@@ -12,7 +12,7 @@ import (
 // lengths is a checker that counts words: as many as the row wants, or some of them.
 const lengths = `
 def check(answer, text, row):
-    wanted = row["input"]["question"].split()[1]
+    wanted = str(row["eval"]["match"].get("arguments", {"words": 2})["words"])
     if text == "raise":
         raise ValueError("the row wants " + wanted)
     if answer == "stated":
@@ -48,7 +48,7 @@ func TestCheckerOfText(t *testing.T) {
 	for _, tt := range []struct{ id, text, match, outcome string }{
 		{"right", "two words", `{"type": "checker", "path": "words.py"}`, "passed/"},
 		{"short", "one", `{"type": "checker", "path": "words.py"}`, "failed/wrong_answer"},
-		{"enough", "one", `{"type": "checker", "path": "words.py", "pass_at": 0.5}`, "passed/"},
+		{"enough", "one", `{"type": "checker", "path": "words.py", "pass_at": 0.5, "arguments": {"words": 2}}`, "passed/"},
 		{"stated", "I say much.\\nAnswer: stated", `{"type": "checker", "path": "words.py"}`, "passed/"},
 		{"code", "import os; os._exit(0)", `{"type": "checker", "path": "words.py"}`, "failed/wrong_answer"},
 		{"raises", "raise", `{"type": "checker", "path": "words.py"}`, "pending/pack"},
