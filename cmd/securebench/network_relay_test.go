@@ -38,7 +38,7 @@ func relayCorpus(t *testing.T, api string) []attack {
 	t.Helper()
 	var out []attack
 	for _, id := range append(relayScripts(), "rejected") {
-		a := attack{id: id, script: ofRelay(t, id, api, "127.0.0.1:61081"), outcome: "failed", reason: "wrong_answer", seconds: 180}
+		a := attack{id: id, script: ofRelay(t, id, api, "127.0.0.1:61081"), outcome: "failed", reason: "wrong_answer", seconds: 900}
 		switch id {
 		case "drain":
 			a.outcome, a.reason = "limit", "budget"
@@ -71,7 +71,7 @@ func TestProviderCorpus(t *testing.T) {
 			kind.honest, kind.share = strings.Replace(ofRelay(t, "drain", api, "127.0.0.1:61081"), readScript(t, "drain"), relayTwin, 1), 12
 			kind.env = []string{"OPENAI_API_KEY=" + secret, "ANTHROPIC_API_KEY=" + secret, "SECUREBENCH_AGENT_CACHE=" + filepath.Join(t.TempDir(), "cache"),
 				"npm_config_registry=" + registry, "npm_config_userconfig=/dev/null", "npm_config_globalconfig=/dev/null"}
-			kind.harness = fmt.Sprintf("  type: %s\n  config: {model: %s, version: 0.0.1, base_url: %q, timeout_seconds: 60, budget: {requests: %d}}\n",
+			kind.harness = fmt.Sprintf("  type: %s\n  config: {model: %s, version: 0.0.1, base_url: %q, timeout_seconds: 600, budget: {requests: %d}}\n",
 				api, model, server.URL, maxAsked)
 			out := runCorpus(t, "corpus-"+api, 1, relayCorpus(t, api), kind)
 			records := readRecords(t, filepath.Join(out, "candidates.jsonl"))

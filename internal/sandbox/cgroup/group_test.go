@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"securebench/internal/awaittest"
 )
 
 // here returns this machine's control groups. SECUREBENCH_TEST_NATIVE says what
@@ -150,18 +152,15 @@ func start(t *testing.T, g *Group, script string) *exec.Cmd {
 // await waits until the processes of a group are as wanted.
 func await(t *testing.T, g *Group, want func(pids []int) bool) []int {
 	t.Helper()
-	for {
-		pids, err := g.Processes()
-		if err != nil {
+	var pids []int
+	awaittest.Until(t, "the processes of the group", func() bool {
+		var err error
+		if pids, err = g.Processes(); err != nil {
 			t.Fatal(err)
 		}
-		if want(pids) {
-			return pids
-		}
-		if err := sleep(t.Context(), time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
+		return want(pids)
+	})
+	return pids
 }
 
 func atLeast(n int) func([]int) bool { return func(pids []int) bool { return len(pids) >= n } }
@@ -171,8 +170,10 @@ func atLeast(n int) func([]int) bool { return func(pids []int) bool { return len
 // would end it while the machine is slow to reap those before it.
 const hopper = `hop() { hop & exit; }; hop`
 
-// bomb is a fork bomb, which the limit on processes keeps from taking the machine.
-const bomb = `bomb() { bomb | bomb & }; bomb 2>/dev/null; while :; do bomb; done 2>/dev/null`
+// bomb is a fork bomb, which the limit on processes keeps from taking the machine. A
+// shell that cannot fork ends, so that nothing of the bomb may be left after a while: one
+// process stays.
+const bomb = `sleep 600 & bomb() { bomb | bomb & }; bomb 2>/dev/null; while :; do bomb; done 2>/dev/null`
 
 // stubborn ignores every signal that can be ignored.
 const stubborn = `trap '' 1 2 3 6 13 14 15; while :; do sleep 60; done`

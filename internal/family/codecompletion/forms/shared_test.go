@@ -86,7 +86,7 @@ func rowCase(tb testing.TB, img sandbox.Image, prompt, tests string) family.Case
 	tb.Helper()
 	c := familytest.Case(tb, "code_completion",
 		task.Resource{Name: "prompt", Lane: task.Public, Value: familytest.JSON(tb, prompt)},
-		task.Resource{Name: "tests", Lane: task.EvaluationInputs, Value: familytest.JSON(tb, map[string]any{"source": "inline", "containment": "shared", "code": tests})})
+		task.Resource{Name: "tests", Lane: task.EvaluationInputs, Value: familytest.JSON(tb, map[string]any{"source": "inline", "containment": "shared", "code": tests, "timeout_seconds": 600})})
 	c.Image = img
 	return c
 }
