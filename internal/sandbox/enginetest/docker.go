@@ -40,6 +40,7 @@ func connectDocker(t testing.TB) *docker.Engine {
 		t.Skipf("%s=never", envDocker)
 	}
 	program := Helper(t) // building it can take long
+	takeTurn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	e, err := docker.New(ctx, docker.Config{Helper: program, Getenv: os.Getenv})

@@ -63,6 +63,7 @@ func openNative(t testing.TB, runtime string) *native.Engine {
 		t.Skipf("%s=never", envNative)
 	}
 	program := Helper(t) // building it can take long
+	takeTurn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	e, err := native.New(ctx, native.Config{Images: Images(t), Helper: program, Runtime: runtime, Getenv: os.Getenv})
