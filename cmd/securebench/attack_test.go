@@ -190,7 +190,7 @@ while True: b.append(bytearray(64<<20))"`, weakly: muchMemory, outcome: "limit",
 // secret has letters that the two kinds of base64 write differently.
 const secret = "sb-test-4f1c?9a7e~2d8b?6035~"
 
-// TestCorpus runs every attack against the shipped binary in one run, each
+// TestCorpus runs attacks against the shipped binary in one run, each
 // beside an honest twin, and checks five things: the exact verdict and reason;
 // no marker and no canary anywhere; a bounded run whose next task passes and
 // that leaves nothing on the engine; exactly one valid record; and that the
@@ -199,7 +199,7 @@ const secret = "sb-test-4f1c?9a7e~2d8b?6035~"
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	attacks := slices.DeleteFunc(corpus(), leaves)
-	runCorpus(t, "corpus", 1, attacks, questions(needEngine(t)))
+	runCorpus(t, "corpus", 1, behindProgram(t, attacks), questions(needEngine(t)))
 }
 
 // TestCorpusTwice does the same with the attacks that look for what a former

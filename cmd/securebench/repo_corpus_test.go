@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"securebench/internal/sampletest"
 )
 
 // repoImage is the image of the pack quixbugs, whose function bucketsort counts
@@ -71,7 +73,7 @@ RUN printf 'from python_programs.bucketsort import bucketsort\n\n\ndef test_know
 func TestRepositoryCorpus(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	runCorpus(t, "corpus-repository", 1, repoCorpus(), changes(repoCorpusImage(t)))
+	runCorpus(t, "corpus-repository", 1, behindProgram(t, repoCorpus()), changes(repoCorpusImage(t)))
 }
 
 // repoCorpusImage makes sure that the corpus's image is there, and returns its
@@ -179,7 +181,7 @@ func TestRepositoryWeakSetUps(t *testing.T) {
 	t.Parallel()
 	needDocker(t)
 	image := repoCorpusImage(t)
-	for _, a := range repoCorpus() {
+	for _, a := range sampletest.Of(t, 8, repoCorpus()) {
 		t.Run(a.id, func(t *testing.T) {
 			t.Parallel()
 			network := append(slices.Clone(a.weak), "--network=none")[0]

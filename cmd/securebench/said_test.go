@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"securebench/internal/sampletest"
 )
 
 // said are answers of chat models to a row that wants add(a, b), and whether
@@ -47,7 +49,9 @@ func TestReplayEqualsCommand(t *testing.T) {
 	dir := t.TempDir()
 	var rows, replay strings.Builder
 	want := map[string]bool{}
-	for text, right := range said() {
+	all := said()
+	for _, text := range sampletest.Keys(t, 4, all) {
+		right := all[text]
 		id := fmt.Sprint("t", len(want))
 		want[id] = right
 		prompt := "# " + base64.StdEncoding.EncodeToString([]byte(text)) + "\nfrom math import floor\n\n\ndef add(a, b):\n    \"\"\"Adds.\"\"\"\n"

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"securebench/internal/sampletest"
 )
 
 // terminalDockerfile makes the image of the corpus: a workspace with a file that
@@ -98,7 +100,7 @@ func TestTerminalCorpus(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	attacks := slices.DeleteFunc(terminalCorpus(), leaves)
-	runCorpus(t, "corpus-terminal", 1, attacks, systems(corpusImage(t, "corpus-terminal", terminalDockerfile)))
+	runCorpus(t, "corpus-terminal", 1, behindProgram(t, attacks), systems(corpusImage(t, "corpus-terminal", terminalDockerfile)))
 }
 
 // TestTerminalCorpusTwice is [TestCorpusTwice] for agents that work on a system.
@@ -167,7 +169,7 @@ func TestTerminalWeakSetUps(t *testing.T) {
 		setUp += "cat > /hidden/" + name + " <<'END'\n" + text + "END\n"
 	}
 	setUp += "cp -r /hidden /opt/securebench/evaluator; cp /hidden/t/expected.txt securebench/evaluation_inputs\n"
-	for _, a := range terminalCorpus() {
+	for _, a := range sampletest.Of(t, 8, terminalCorpus()) {
 		t.Run(a.id, func(t *testing.T) {
 			t.Parallel()
 			script := setUp + a.script + "\n" + cmp.Or(terminalWeak[a.id], "python3 -m pytest -q /hidden/t/test_answer.py && echo PWN")

@@ -30,6 +30,9 @@ type Caps struct {
 	// SharedDevices says that the devices of all sandboxes are the host's, so that a lock
 	// on one shows.
 	SharedDevices bool
+	// Second says that the engine passes the suite with another runtime already, so that a
+	// sample of the attacks will do.
+	Second bool
 }
 
 // bound is how long anything that has to end soon may take, also on a machine
