@@ -11,24 +11,16 @@ LINT := bin/golangci-lint
 # checkout that belongs to another user, builds without one.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
-# The race detector slows what drives sandboxes: it runs over all other packages,
-# without an engine, so that it can run beside the tests that need one.
-RACE_PACKAGES = $(shell go list ./internal/... | grep -Ev '/(sandbox/docker|sandbox/native|family/codecompletion)$$')
-
-# Where the race detector runs, packages are tested without it only if it leaves out some
-# of their tests: those of sandboxes, and those that the environment or -short leaves out.
-OTHER_PACKAGES = $(shell if command -v $${CC:-gcc} >/dev/null; then echo ./internal/sandbox/...; \
-	grep -rlE --include='*_test.go' 'testing\.Short\(\)|SECUREBENCH_TEST_|sandbox/(docker|engine|native)test"' internal | xargs dirname | sed 's,^,./,' | sort -u; \
-	else echo ./...; fi)
-
 # Tests are built as bin/securebench is, so that most packages are compiled
 # once for both; "make vet" has looked at them.
 GO_TEST = CGO_ENABLED=0 go test -trimpath -vet=off $(TEST_FLAGS)
 
-# The packages that wait for the engine longest come first: "go test" starts
-# packages in this order. While tests wait, others can run: there are more at a
-# time than processors.
-ENGINE_PACKAGES := ./cmd/... ./internal/family/codecompletion ./internal/sandbox/docker ./internal/sandbox/native ./internal/sandbox/initproc
+# What tests with an engine are given: the images, a helper that is built, and which
+# engines must be there.
+ENGINE_TEST = agents=$$(scripts/agents.sh $(BIN)); engines=$$(scripts/engine.sh $(BIN) all); \
+	tried() { grep -qx $$1 <<<"$$engines" && echo require || echo never; }; \
+	SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
+	SECUREBENCH_TEST_HELPER=$(CURDIR)/bin/test-helper SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native)
 
 # ENGINE is the engine of "make demo": auto, native or docker.
 ENGINE ?= auto
@@ -84,24 +76,38 @@ pictures: build ## take the pictures of docs/pictures anew, in a real browser an
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
 	SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never $(GO_TEST) -short -timeout 5m ./...
 
-# The test runs are side by side. The lines of the second begin with "race:", those
-# of the third with "browser:".
+# Each test runs once, in one of these runs, which are side by side; scripts/packages.sh
+# says in which. The lines of two of them begin with "race:" and "browser:".
+TESTS := engine-tests left-tests race browser-tests
+
 .PHONY: test
 test: image fmt-check modules vet build packs manifests ## everything but lint: all tests, with every engine that runs
-	@$(MAKE) --no-print-directory -j3 engine-tests race browser-tests
+	@$(MAKE) --no-print-directory -j4 $(TESTS)
 
+.PHONY: test-helper
+test-helper: go build
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/test-helper ./internal/sandbox/enginetest/helper
+
+# Tests that use an engine take turns, as enginetest says, however many run at a time.
 .PHONY: engine-tests
-engine-tests: go build
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/test-helper ./internal/sandbox/enginetest/helper
-	agents=$$(scripts/agents.sh $(BIN)); engines=$$(scripts/engine.sh $(BIN) all); \
-		tried() { grep -qx $$1 <<<"$$engines" && echo require || echo never; }; \
-		SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
-		SECUREBENCH_TEST_HELPER=$(CURDIR)/bin/test-helper SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native) \
-		$(GO_TEST) -timeout 30m -p 3 -parallel 4 $(ENGINE_PACKAGES) $(OTHER_PACKAGES)
+engine-tests: test-helper
+	$(ENGINE_TEST) $(GO_TEST) -timeout 30m -p 3 -parallel 8 $$(scripts/packages.sh whole)
+
+# What the race detector leaves out of the packages that run under it.
+.PHONY: left-tests
+left-tests: test-helper
+	@left=$$(scripts/packages.sh left); names=$$(cut -d ' ' -f 2 <<<"$$left" | sort -u | paste -sd '|'); \
+		[ -z "$$left" ] || { $(ENGINE_TEST) $(GO_TEST) -timeout 30m -p 2 -parallel 8 -run "^($$names)\$$" $$(cut -d ' ' -f 1 <<<"$$left" | uniq); }
 
 .PHONY: test-times
 test-times: image ## show where the time of "make test" goes
-	@$(MAKE) --no-print-directory -j3 TEST_FLAGS='-json -count=1' engine-tests race browser-tests | scripts/test-times.sh
+	@$(MAKE) --no-print-directory -j4 TEST_FLAGS='-json -count=1' $(TESTS) | scripts/test-times.sh
+
+# Not a part of "make test": it takes an hour or more.
+.PHONY: nightly
+nightly: ## make test with all cases of large sets of them, of which "make test" runs a sample, then make fuzz
+	SECUREBENCH_TEST_WHOLE=1 $(MAKE) --no-print-directory test TEST_FLAGS=-count=1
+	@$(MAKE) --no-print-directory fuzz
 
 # What is shown in a browser is tested in a real one (installs it as root).
 .PHONY: browser-tests
@@ -113,8 +119,7 @@ TIMES ?= 50
 
 # Not a part of "make test": it takes hours.
 .PHONY: luck
-luck: image ## run the tests that busy machines have failed TIMES times (default 50) beside two busy loops
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/test-helper ./internal/sandbox/enginetest/helper
+luck: image test-helper ## run the tests that busy machines have failed TIMES times (default 50) beside two busy loops
 	@SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
 		SECUREBENCH_TEST_HELPER=$(CURDIR)/bin/test-helper scripts/luck.sh $(TIMES)
 
@@ -163,13 +168,15 @@ modules: go
 vet: go
 	CGO_ENABLED=0 go vet -trimpath ./...
 
-# The race detector needs a C compiler. Under it, tests that repeat one
-# computation many times repeat it less often (-short): "make test" runs them
-# in full without it.
+# The race detector needs a C compiler. Under it, tests that repeat one computation many
+# times repeat it less often (-short), and no engine is there, so that it can run beside
+# the tests that need one.
 .PHONY: race
 race: go ## run tests under the race detector
-	@if command -v $${CC:-gcc} >/dev/null; then \
-		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -timeout 20m $(TEST_FLAGS) $(RACE_PACKAGES) 2>&1 | sed -u 's/^/race: /'; \
+	@packages=$$(scripts/packages.sh raced); \
+	if [ -n "$$packages" ]; then \
+		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -v -timeout 20m $(TEST_FLAGS) $$packages 2>&1 | \
+			scripts/raced.sh <(scripts/packages.sh left) | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
 	fi
