@@ -21,6 +21,7 @@ import (
 	"securebench/internal/piped"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 	"securebench/internal/workspace"
 )
 
@@ -164,7 +165,7 @@ func (r *Replay) add(n *source.Node) error {
 	if err := r.oneForm(n, lineKey); err != nil {
 		return err
 	}
-	errs, _ := n.Check("the replay line", false, lineKey, "attempt", "text", "patch", "tree", "stop_reason")
+	errs, _ := n.Check("the replay line", false, lineKeys()...)
 	if err := errs.Err(); err != nil {
 		return err
 	}
@@ -183,22 +184,23 @@ func (r *Replay) add(n *source.Node) error {
 // otherForm is the form of a file that another program wrote.
 const otherForm = "answers"
 
-// isOther reports whether an object is neither a replay line nor a prediction. Rows have
-// any columns: one with a task_id and none of what a replay line has can be a row, if
-// its text has one of the usual names.
+// isOther reports whether an object is neither a replay line nor a prediction: it has
+// keys that neither has, and not what makes a replay line.
 func (r *Replay) isOther(n *source.Node) bool {
 	if r.others.Map.Given() || answers.Knows(n) {
 		return true
 	}
-	if n.Get(predictionKey) != nil || len(n.Fields) == 0 {
+	own := func(f source.Field) bool { return slices.Contains(lineKeys(), f.Name) }
+	holds := func(f source.Field) bool { return slices.Contains([]string{"text", "patch", "tree"}, f.Name) }
+	if n.Get(predictionKey) != nil || n.Get(lineKey) != nil && slices.ContainsFunc(n.Fields, holds) {
 		return false
 	}
-	for _, key := range []string{"text", "patch", "tree"} {
-		if n.Get(key) != nil && n.Get(lineKey) != nil {
-			return false
-		}
-	}
-	return true
+	return slices.ContainsFunc(n.Fields, func(f source.Field) bool { return !own(f) })
+}
+
+// lineKeys are the keys of a replay line.
+func lineKeys() []string {
+	return []string{lineKey, "attempt", "text", "patch", "tree", verdict.StopKey}
 }
 
 // other adds the answers in what another program wrote.
@@ -273,7 +275,7 @@ func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
 		}
 		key.attempt = int(i)
 	}
-	if stop := n.Get("stop_reason"); stop != nil && stop.Kind != source.Null {
+	if stop := n.Get(verdict.StopKey); stop != nil && stop.Kind != source.Null {
 		if stop.Kind != source.String {
 			return key, val, source.Problemf(stop.Pos, "stop_reason must be a string")
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"securebench/internal/agent"
+	columns "securebench/internal/agent/answers"
 	"securebench/internal/family"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/shortanswer"
@@ -41,7 +42,7 @@ func replay(t *testing.T, text string) *agent.Replay {
 	if err := os.WriteFile(file, line, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := agent.OpenReplay(file, agent.Bounds{})
+	r, err := agent.OpenReplay(file, columns.Map{}, agent.Bounds{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"securebench/internal/agent"
+	columns "securebench/internal/agent/answers"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
@@ -41,7 +42,7 @@ func TestExtractedIsEvidence(t *testing.T) {
 	if err := os.WriteFile(replay, []byte(`{"task_id": "q", "text": "words\n"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	replayed, err := agent.OpenReplay(replay, agent.Bounds{})
+	replayed, err := agent.OpenReplay(replay, columns.Map{}, agent.Bounds{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"securebench/internal/agent"
+	columns "securebench/internal/agent/answers"
 	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
@@ -379,7 +380,7 @@ func TestGivenAgents(t *testing.T) {
 	if err := os.WriteFile(replay, []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := agent.OpenReplay(replay, agent.Bounds{})
+	r, err := agent.OpenReplay(replay, columns.Map{}, agent.Bounds{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +409,8 @@ func TestReplayRefuses(t *testing.T) {
 		`r.jsonl:1:1: task_id must be a non-empty string`:                  `{"text": "x"}`,
 		`r.jsonl:1:32: give only one of text, patch and tree`:              `{"task_id": "a", "text": "x", "patch": "y"}`,
 		`r.jsonl:2:1: a replay line must be an object`:                     "{\"task_id\": \"a\", \"text\": \"x\"}\n[]",
-		`r.jsonl:1:18: the replay line contains unsupported field "score"`: `{"task_id": "a", "score": 1}`,
+		`r.jsonl:1:31: the replay line contains unsupported field "score"`: `{"task_id": "a", "text": "x", "score": 1}`,
+		`r.jsonl:1:1: a row has no text, response`:                         `{"task_id": "a", "score": 1}`,
 		`r.jsonl:1:27: tree must be a path below`:                          `{"task_id": "a", "tree": "../x.tar"}`,
 		`r.jsonl:1:26: tree cannot be read`:                                `{"task_id": "a", "tree":"none.tar"}`,
 		`r.jsonl:1:1: give one of text, patch and tree`:                    `{"task_id": "a"}`,
@@ -420,7 +422,7 @@ func TestReplayRefuses(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := agent.OpenReplay(path, agent.Bounds{})
+		_, err := agent.OpenReplay(path, columns.Map{}, agent.Bounds{})
 		_, want, _ := strings.Cut(name, ": ")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, name)

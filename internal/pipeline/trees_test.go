@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/agent"
+	columns "securebench/internal/agent/answers"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/record"
@@ -191,7 +192,7 @@ func TestReplayedChanges(t *testing.T) {
 		os.WriteFile(filepath.Join(dir, "r.jsonl"), []byte(`{"task_id":"c","tree":"t.tar"}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	replay, err := agent.OpenReplay(filepath.Join(dir, "r.jsonl"), agent.Bounds{})
+	replay, err := agent.OpenReplay(filepath.Join(dir, "r.jsonl"), columns.Map{}, agent.Bounds{})
 	if err != nil {
 		t.Fatal(err)
 	}
