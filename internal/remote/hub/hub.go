@@ -46,7 +46,9 @@ type Options struct {
 	// Orders are what the jobs of each role have in common.
 	Orders map[remote.Role]remote.Order
 	Files  family.Files // of the pack
-	Store  attempt.Store
+	// Trees are the archives of the trees in the orders, by digest. The hub closes them.
+	Trees map[string]*os.File
+	Store attempt.Store
 	// Here makes the calls of agents that need no sandbox; nil if the agent needs one.
 	Here attempt.Worker
 	// Secrets must not be in any candidate; nil means none.
@@ -203,6 +205,9 @@ func (h *Hub) Close(ctx context.Context, done bool) error {
 	}
 	if h.Journal != nil {
 		errs = append(errs, h.Journal.Close())
+	}
+	for _, f := range h.Trees {
+		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -19,11 +19,13 @@ import (
 
 	"securebench/internal/agent"
 	"securebench/internal/awaittest"
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/remote"
 	"securebench/internal/remote/worker"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -143,10 +145,32 @@ func TestTickets(t *testing.T) {
 	public, eval := map[string]remote.File{"public": {Digest: digest.Bytes([]byte("public")), Size: 6}}, map[string]remote.File{"eval": {Digest: digest.Bytes([]byte("eval")), Size: 4}}
 	p, v := f.o.Orders[remote.Produce], f.o.Orders[remote.Verify]
 	p.Public, v.Public, v.Eval = public, public, eval
+	mine, others := f.tree("tree", "sha256:1"), f.tree("other tree", "sha256:2")
+	p.Trees = []remote.Tree{mine, others}
 	f.o.Orders = map[remote.Role]remote.Order{remote.Produce: p, remote.Verify: v}
 	h := f.open()
+	scoring := newGated()
 	f.start(f.invite("p", remote.Produce), g.site(1))
-	f.start(f.invite("v", remote.Verify), site{})
+	f.start(f.invite("v", remote.Verify), site{verify: func(ctx context.Context, _ *site, req attempt.Verification) (family.Verdict, error) {
+		scoring.began <- req.Case.Sandbox.ID()
+		select {
+		case <-scoring.finish:
+			return family.Verdict{Outcome: verdict.Passed}, nil
+		case <-ctx.Done():
+			return family.Verdict{}, context.Cause(ctx)
+		}
+	}})
+	go func() {
+		c, err := f.o.Store.Put(task.Text, candidate.Stdout, strings.NewReader("scored"))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		tk := newTask(t, "scored")
+		_, _ = h.Verify(t.Context(), attempt.Verification{Case: family.Case{Attempt: 1, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator()}, Candidate: c})
+	}()
+	<-scoring.began
+	defer close(scoring.finish)
 	go func() { _, _ = f.attempt(t.Context(), h, "task") }()
 	<-g.began
 	defer close(g.finish)
@@ -182,6 +206,12 @@ func TestTickets(t *testing.T) {
 		{"a file above", "GET", "/file/" + eval["eval"].Digest + "?path=../eval", ticketOf(remote.Verify, false), 404},
 		{"a request without a job", "GET", "/request", ticketOf(remote.Produce, false), 404},
 		{"the request", "GET", "/request", ticketOf(remote.Produce, true), 200},
+		{"a tree for agents", "GET", "/blob/" + mine.Digest, ticketOf(remote.Produce, true), 200},
+		{"a tree of another image", "GET", "/blob/" + others.Digest, ticketOf(remote.Produce, true), 404},
+		{"a tree without a job", "GET", "/blob/" + mine.Digest, ticketOf(remote.Produce, false), 404},
+		{"a tree for agents, for scoring", "GET", "/blob/" + mine.Digest, ticketOf(remote.Verify, true), 404},
+		{"a tree for agents, for scoring, without a job", "GET", "/blob/" + mine.Digest, ticketOf(remote.Verify, false), 404},
+		{"the candidate that is scored", "GET", "/blob/" + digest.Bytes([]byte("scored")), ticketOf(remote.Verify, true), 200},
 		{"a candidate, for agents", "GET", "/blob/" + digest.Bytes([]byte("task")), ticketOf(remote.Produce, true), 404},
 		{"another kind of candidate", "PUT", "/blob/" + digest.Bytes([]byte("x")) + "?kind=patch", ticketOf(remote.Produce, true), 422},
 		{"another digest", "PUT", "/blob/" + digest.Bytes([]byte("y")) + "?kind=text", ticketOf(remote.Produce, true), 422},

@@ -41,6 +41,7 @@ type Site struct {
 	agent    setup.Agent    // nil for a worker that does not produce
 	own      *sandbox.Image // where agents run, instead of in the rows' images; nil for those
 	images   *images
+	trees    *trees // of agents
 	families family.Registry
 	slots    int
 
@@ -99,7 +100,7 @@ func open(ctx context.Context, o Options, set worker.Setting) (_ *Site, err erro
 		return nil, err
 	}
 	s.slots = plan.Workers
-	s.Local = &attempt.Local{Store: set.Store}
+	s.Local, s.trees = &attempt.Local{Store: set.Store}, newTrees(o.Engine, produces.Trees, set.Tree)
 	s.scorer.MakeVerifiers(w.Families, order.RunID, cfg, plan.Verifications)
 	if verifies {
 		s.Verifiers = s.scorer.Verifiers
@@ -145,7 +146,8 @@ func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, r
 		}
 		return way.Open(o), nil
 	}
-	s.agent, err = opener(setup.Around{Outside: setup.Outside{LookupEnv: lookup, Provider: provider}, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
+	outside := setup.Outside{LookupEnv: lookup, Provider: provider, Tree: s.trees.of, Model: o.Harness.Model}
+	s.agent, err = opener(setup.Around{Outside: outside, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +187,9 @@ func (s *Site) Produce(ctx context.Context, req agent.Request) (attempt.Produced
 	image, err := s.images.get(ctx, want)
 	if name := req.View.Environment().User; err == nil && name != "" {
 		err = s.know(ctx, image, name)
+	}
+	if err == nil {
+		err = s.trees.bring(ctx, record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}, req.Image)
 	}
 	if err != nil {
 		return attempt.Produced{}, attempt.Failed(err, verdict.PhasePrepare)
