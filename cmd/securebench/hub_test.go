@@ -312,7 +312,7 @@ func TestHubDrain(t *testing.T) {
 func TestHubRefuses(t *testing.T) {
 	t.Parallel()
 	dir, f := t.TempDir(), newMachines(t)
-	for _, args := range [][]string{{"--inflight", "3"}, {"--hub", "127.0.0.1:0", "--inflight", "0"}, {"--hub", "127.0.0.1:0", "--lease", "1ms"}, {"--hub", "127.0.0.1:0", "--show-agent-output"}, {"--hub", "127.0.0.1:0", "--dry-run"}, {"--metrics", "127.0.0.1:0"}, {"--hub", "127.0.0.1:0", "--metrics", ":9090"}, {"--hub", "127.0.0.1:0", "--prepare", "2"}} {
+	for _, args := range [][]string{{"--inflight", "3"}, {"--hub", "127.0.0.1:0", "--inflight", "0"}, {"--hub", "127.0.0.1:0", "--lease", "1ms"}, {"--hub", "127.0.0.1:0", "--show-agent-output"}, {"--metrics", "127.0.0.1:0"}, {"--hub", "127.0.0.1:0", "--metrics", ":9090"}, {"--hub", "127.0.0.1:0", "--prepare", "2"}} {
 		if res := securebench(t, f.env, append([]string{"run", dir, "--agent", "null"}, args...)...); res.code != exitUsage {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}

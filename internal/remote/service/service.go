@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"securebench/internal/agent"
@@ -47,6 +49,20 @@ type Hub struct {
 	// Serving is called with the addresses of the hub and of its metrics when the hub is
 	// open; nil is not.
 	Serving func(addr, metrics string)
+}
+
+// Check returns an error if no run can serve workers there. It opens no port.
+func (h *Hub) Check() error {
+	if _, service, err := net.SplitHostPort(h.Addr); err != nil {
+		return fault.Errorf(fault.Refused, "--hub: %w (write ADDRESS:PORT)", err)
+	} else if _, err := strconv.ParseUint(service, 10, 16); err != nil {
+		return fault.Errorf(fault.Refused, "--hub: %q is no port", service)
+	}
+	_, err := h.Keys.Server()
+	if err == nil {
+		_, err = h.Keys.Workers()
+	}
+	return fault.As(hubFault(err), err)
 }
 
 // Plan says how many attempts take place at the same time: what bounds them are the
