@@ -43,9 +43,7 @@ func TestSpread(t *testing.T) {
 				for _, n := range []int{3, 7} {
 					s.check(s.shards(n), want)
 				}
-				if !programs { // which a hub refuses
-					s.check(s.workers(), want)
-				}
+				s.check(s.workers(), want)
 			})
 		}
 	}

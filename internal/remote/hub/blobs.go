@@ -20,6 +20,7 @@ import (
 	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/remote"
+	"securebench/internal/remote/result"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )
@@ -211,7 +212,7 @@ func (h *Hub) serveRequest(w http.ResponseWriter, _ *http.Request, t ticket) err
 // serveBlob serves the candidate of a verification, or what an agent finds in its
 // sandbox.
 func (h *Hub) serveBlob(w http.ResponseWriter, r *http.Request, t ticket) error {
-	if t.job != nil && t.job.kind == "p" {
+	if t.job != nil && t.job.kind == result.Produce {
 		return h.serveTree(w, r, t.job)
 	}
 	return h.serveCandidate(w, r, t)
@@ -254,7 +255,7 @@ func (h *Hub) serveCandidate(w http.ResponseWriter, r *http.Request, t ticket) e
 // takeCandidate stores what an agent left. It has been cleaned where the agent ran, and
 // is looked at again for what must not be in it.
 func (h *Hub) takeCandidate(w http.ResponseWriter, r *http.Request, t ticket) error {
-	if t.job == nil || t.job.kind != "p" {
+	if t.job == nil || t.job.kind != result.Produce && t.job.kind != result.Solve {
 		return refusal{http.StatusForbidden, "the ticket stores no candidate"}
 	}
 	kind, want := task.CandidateKind(r.URL.Query().Get("kind")), r.PathValue("digest")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
 	"securebench/internal/remote/worker"
 	"securebench/internal/task"
@@ -331,6 +333,52 @@ func TestLanes(t *testing.T) {
 	}
 	if !bytes.Contains(got[remote.Produce], []byte(publicCanary)) || bytes.Contains(queue.Bytes(), []byte(publicCanary)) || queue.Len() == 0 {
 		t.Error("the public value is in the queue, or the worker for agents does not get it")
+	}
+}
+
+// TestSolutions: the program of a row's own solution, which is hidden, is run by a worker
+// that verifies. One that produces is never given it, also if there is no other.
+func TestSolutions(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.o.Here = &attempt.Local{Agent: &agent.Oracle{}, Store: f.o.Store}
+	var began []remote.Role
+	f.o.Starts = func(r remote.Role, _ record.AttemptKey, _ string) { began = append(began, r) }
+	h := f.open()
+	var mu sync.Mutex
+	got := map[string]string{}
+	solving := func(name string) site {
+		return site{slots: 4, produce: func(_ context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			got[name] += strings.Join(req.Solution.Command, " ")
+			return s.answer(req)
+		}}
+	}
+	f.start(f.invite("agents", remote.Produce), solving("agents"))
+	tk := newTask(t, "task")
+	solve := func(s *agent.Solution) (attempt.Produced, error) {
+		req := agent.Request{View: tk.Agent(), Attempt: 1, Solution: s}
+		h.Ahead(t.Context(), &req, nil)
+		p, err := h.Produce(t.Context(), req)
+		return p, errors.Join(err, h.Release(t.Context(), keyOf("task")))
+	}
+	done := make(chan error, 1)
+	go func() { _, err := solve(&agent.Solution{Command: []string{"sh", hiddenCanary}}); done <- err }()
+	awaittest.Until(t, "the queue", func() bool {
+		s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{})
+		return err == nil && s.Queues[1].Queued == 1 && strings.Contains(s.Queues[1].Nobody, "verify")
+	})
+	f.start(f.invite("scorers", remote.Verify), solving("scorers"))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got["agents"] != "" || got["scorers"] != "sh "+hiddenCanary || !slices.Equal(began, []remote.Role{remote.Produce}) {
+		t.Errorf("%v, %v", got, began)
+	}
+	p, err := solve(&agent.Solution{Kind: task.Text, Data: []byte("4")}) // a text stays in this process
+	if err != nil || p.Candidate == nil || got["scorers"] != "sh "+hiddenCanary {
+		t.Errorf("%+v, %v, %v", p, got, err)
 	}
 }
 

@@ -76,17 +76,12 @@ func (h *Hub) Plan(cfg *config.Tester, f setup.Facts) *capacity.Plan {
 }
 
 // Refuse returns an error for a run that workers cannot make.
-func Refuse(w *workload.Workload, s *scoring.Scorer, f setup.Facts) error {
+func Refuse(s *scoring.Scorer, f setup.Facts) error {
 	if f.Sandboxed {
 		return nil
 	}
 	if names := s.Unresolved(); len(names) > 0 {
 		return fault.Errorf(fault.Refused, "who the user in image %s is, only the image's files say, and this machine does not have it: get it (securebench image pull, docker pull)", names[0])
-	}
-	for load, id := range w.Loads {
-		if load.Agent != (capacity.Footprint{}) {
-			return fault.Errorf(fault.Refused, "the solution of task %s is a program, and with --hub this machine runs none: run without --hub", id)
-		}
 	}
 	return nil
 }
