@@ -94,6 +94,11 @@ func (p *program) install(ctx context.Context, on setup.Ground) error {
 	if !ok {
 		return fault.Errorf(fault.Config, "%s: the engine cannot mount the program of the %s harness", p.Config.Harness.Pos, p.harness.Name())
 	}
+	for _, img := range images(on) {
+		if img.Absent {
+			return fault.Errorf(fault.Refused, "image %s is not on this machine, on which the program of the %s harness is tried in it: get it (securebench image pull, docker pull)", img.Ref, p.harness.Name())
+		}
+	}
 	var err error
 	if p.cache, err = programs.OpenCache("", p.Getenv); err != nil {
 		return err
