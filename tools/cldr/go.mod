@@ -1,0 +1,3 @@
+module securebench/tools/cldr
+
+go 1.26.0
