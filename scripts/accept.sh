@@ -13,7 +13,9 @@
 # where an agent would run, and doing nothing does not. Of ClassEval and HumanEval-X the
 # references pass on every engine that runs here, and in each language the zero value of
 # the result does not. Real answers to BIG-Bench Hard (bbh-outputs) and to five other
-# benchmarks (responses-samples) score what their reference says, or better.
+# benchmarks (responses-samples) score what their reference says, or better. Those to
+# GAOKAO-Bench, MMLU-Pro and the benchmarks of zero-shot chains of thought are compared
+# with the verdicts of the scorers there; runs/accept-differences lists each other one.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
@@ -243,7 +245,7 @@ fi
 # HumanEval get their recorded verdicts in each form in which they can be given,
 # and real answers in prose get the verdicts that they deserve.
 present=0
-for name in humaneval-results bbh-outputs responses-samples; do
+for name in humaneval-results bbh-outputs responses-samples gaokao mmlu-pro zero-shot-cot; do
 	if [ -d "$dir/$name" ] || [ -f "$dir/$name.jsonl" ]; then
 		present=$((present + 1))
 	else
@@ -251,10 +253,10 @@ for name in humaneval-results bbh-outputs responses-samples; do
 	fi
 done
 [ $((runs + present)) -gt 0 ] || die "$dir holds none of the data sets that docs/quickstart.md lists"
-tests=$(SECUREBENCH_DATA=$dir SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m -v \
-	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|CompareRecorded' \
+tests=$(SECUREBENCH_DATA=$dir SECUREBENCH_DIFFERENCES=$PWD/$out-differences SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m -v \
+	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|PublicSets|CompareRecorded' \
 	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/importer) ||
 	{ printf '%s\n' "$tests" >&2; die "some verdicts are not those of the data"; }
 # What each of them counted, without the lines of single answers.
-grep -E '^--- |_test\.go:[0-9]+: [0-9]+ ' <<<"$tests"
+grep -E '^--- |_test\.go:[0-9]+: ([0-9]+ |[^ ]+: [0-9]+ agree)' <<<"$tests"
 say "All figures are as expected: $runs runs, and the tests above."
