@@ -245,7 +245,7 @@ func spoken(texts ...[]Word) (l Languages) {
 			if w.Kind != Letters {
 				continue
 			}
-			for k := w.In(^Unit); k != 0; k &= k - 1 {
+			for k := w.Known(); k != 0; k &= k - 1 {
 				i := bits.TrailingZeros16(uint16(k))
 				count[i]++
 				most = max(most, count[i])
