@@ -9,11 +9,12 @@ import (
 // many words they are; 0 where there is no number, or none below 10^18.
 func ReadNumber(words []Word, in Languages) (decimal string, n int) {
 	c := counter{in: in}
+	hyphen := load().hyphen
 	for i := 0; i < len(words); i++ {
-		joined := c.in & words[i].In(And)
-		if joined != 0 && n > 0 && i+1 < len(words) && i == n {
-			c.joined = joined
-			continue
+		if i > 0 && i == n { // "and" or a hyphen may stand between two words
+			if c.joined = c.in & words[i].In(And); c.joined != 0 || words[i].atom == hyphen && words[i].Start == words[i-1].End {
+				continue
+			}
 		}
 		if !c.take(words[i]) {
 			break

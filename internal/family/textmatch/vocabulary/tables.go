@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -16,9 +17,10 @@ var files embed.FS
 
 // tables hold all words. The children of the root have the numbers of their words.
 type tables struct {
-	atoms map[string]int32 // folded words and signs
-	nodes []node
-	edges map[edge]int32
+	atoms  map[string]int32 // folded words and signs
+	nodes  []node
+	edges  map[edge]int32
+	hyphen int32 // the atom
 }
 
 type node struct {
@@ -32,6 +34,7 @@ type edge struct{ from, atom int32 }
 // load reads the tables once.
 var load = sync.OnceValue(func() *tables {
 	t := &tables{atoms: make(map[string]int32, 1<<14), edges: make(map[edge]int32, 1<<14), nodes: make([]node, 1, 1<<15)}
+	t.hyphen = t.number32("-")
 	for _, name := range tags {
 		t.readOwn(name+".tsv", name)
 	}
@@ -159,6 +162,8 @@ func cutAtom(s string) (atom, rest string) {
 	switch of := scriptOf(r); {
 	case r == ' ' || r == '-' || r == '.' || r == '\u00a0' || r == '\u202f':
 		return "", s[size:]
+	case unicode.IsDigit(r):
+		end = digitsEnd(s, 0)
 	case of == none && !isApostrophe(r), of == ideographic:
 	default:
 		if of == none {

@@ -31,7 +31,7 @@ func (t *tables) split(dst []Word, s string) []Word {
 			i += size
 		case script == none && unicode.IsDigit(r):
 			end := digitsEnd(s, i)
-			dst = append(dst, Word{Start: i, End: end, Kind: Digits})
+			dst = append(dst, Word{Start: i, End: end, Kind: Digits, atom: t.atom(s[i:end])})
 			i = end
 		case script == ideographic:
 			dst = append(dst, Word{Start: i, End: i + size, atom: t.atom(s[i : i+size])})
@@ -59,6 +59,9 @@ const (
 	ideographic        // has no spaces
 )
 
+// tatweel lengthens the line between two Arabic letters.
+const tatweel = 'ـ'
+
 // scriptOf returns the script of a letter or mark, none for anything else.
 func scriptOf(r rune) script {
 	switch {
@@ -76,7 +79,7 @@ func scriptOf(r rune) script {
 		return ideographic
 	case unicode.Is(unicode.Hangul, r):
 		return hangul
-	case unicode.Is(unicode.Arabic, r):
+	case unicode.Is(unicode.Arabic, r) || r == tatweel:
 		return arabic
 	}
 	return alphabetic
@@ -293,7 +296,7 @@ func foldRune(r rune) rune {
 		return 'ي'
 	case r == 'ة':
 		return 'ه'
-	case r == 'ـ' || r >= '\u064b' && r <= '\u065f' || r == '\u0670' || r == '\u093c' || isInvisible(r):
+	case r == tatweel || r >= '\u064b' && r <= '\u065f' || r == '\u0670' || r == '\u093c' || isInvisible(r):
 		return 0
 	}
 	return unicode.ToLower(r)
@@ -307,6 +310,9 @@ func (t *tables) merge(dst []Word, start int, s string) []Word {
 		n, at := t.phrase(dst[i:], s)
 		w := dst[i]
 		w.End, w.Meanings = dst[i+n-1].End, t.nodes[at].meanings
+		if n > 1 {
+			w.Kind = Letters // also of "3月"
+		}
 		dst[out] = w
 		out++
 		i += n
@@ -325,7 +331,7 @@ func (t *tables) phrase(words []Word, s string) (n int, at int32) {
 	at = node
 	for i := 0; t.nodes[node].next; {
 		next := i + 1
-		if next < len(words) && joins(words[i], words[next], s) && next+1 < len(words) && t.edges[edge{node, words[next].atom}] == 0 {
+		for next+1 < len(words) && joins(words[i], words[next], s) && t.edges[edge{node, words[next].atom}] == 0 {
 			next++
 		}
 		if next == len(words) || words[next].atom == 0 {
@@ -344,17 +350,20 @@ func (t *tables) phrase(words []Word, s string) (n int, at int32) {
 	return n, at
 }
 
-// joins reports whether a sign joins the words of a phrase: a hyphen between letters, or a
-// full stop after one or two.
+// shortForm is the most characters of a word that a full stop may shorten.
+const shortForm = 5
+
+// joins reports whether a sign joins the words of a phrase: a hyphen, or a full stop after
+// a short form.
 func joins(before, sign Word, s string) bool {
-	if sign.Kind != Sign || before.Kind != Letters || sign.Start != before.End {
+	if sign.Kind != Sign || before.Kind != Letters || sign.Start-before.End > 1 {
 		return false
 	}
 	switch s[sign.Start:sign.End] {
 	case "-", "‐", "‑":
 		return true
 	case ".":
-		return utf8.RuneCountInString(s[before.Start:before.End]) <= 3
+		return sign.Start == before.End && utf8.RuneCountInString(s[before.Start:before.End]) <= shortForm
 	}
 	return false
 }
