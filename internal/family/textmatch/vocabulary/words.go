@@ -356,7 +356,7 @@ const shortForm = 5
 // joins reports whether a sign joins the words of a phrase: a hyphen, or a full stop after
 // a short form.
 func joins(before, sign Word, s string) bool {
-	if sign.Kind != Sign || before.Kind != Letters || sign.Start-before.End > 1 {
+	if sign.Kind != Sign || before.Kind == Sign || sign.Start-before.End > 1 {
 		return false
 	}
 	switch s[sign.Start:sign.End] {
