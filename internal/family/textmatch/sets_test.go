@@ -127,7 +127,7 @@ func (r recorded) write(w io.Writer, v family.Verdict) {
 	if !r.theirs {
 		side = "only here"
 	}
-	fmt.Fprintf(w, "## %s %s, gold %q: %s\n%s %s\nchoices: %q\n```\n%s\n```\n\n", r.part, r.id, r.gold, side, v.Reason, v.Message, r.choices, r.text[max(0, len(r.text)-700):])
+	fmt.Fprintf(w, "## %s %s, gold %q: %s\n%s %s\nchoices: %q\n```\n%s\n```\n\n", r.part, r.id, r.gold, side, v.Reason, v.Message, r.choices, strings.ToValidUTF8(r.text[max(0, len(r.text)-700):], ""))
 }
 
 // scorer makes the scorer of a question: of choices, or of a text or number.
