@@ -32,16 +32,18 @@ type node struct {
 type edge struct{ from, atom int32 }
 
 // load reads the tables once.
-var load = sync.OnceValue(func() *tables {
+var load = sync.OnceValue(build)
+
+func build() *tables {
 	t := &tables{atoms: make(map[string]int32, 1<<14), edges: make(map[edge]int32, 1<<14), nodes: make([]node, 1, 1<<15)}
-	t.hyphen = t.number32("-")
+	t.hyphen = t.intern("-")
 	for _, name := range tags {
 		t.readOwn(name+".tsv", name)
 	}
 	t.readOwn("signs.tsv", "")
 	t.readCLDR()
 	return t
-})
+}
 
 // read returns the lines of a file that are not comments.
 func read(name string) func(yield func(string) bool) {
@@ -108,11 +110,11 @@ func parseClass(file, name string) Class {
 func (t *tables) add(text string, m Meaning) {
 	at := int32(0)
 	for text != "" {
-		var atom string
-		if atom, text = cutAtom(text); atom == "" {
-			continue
+		end, separator := atomEnd(text)
+		if !separator {
+			at = t.child(at, t.intern(text[:end]))
 		}
-		at = t.child(at, t.number32(atom))
+		text = text[end:]
 	}
 	if at == 0 {
 		return
@@ -127,14 +129,16 @@ func (t *tables) add(text string, m Meaning) {
 	n.meanings = append(n.meanings, m)
 }
 
-// number32 returns the number of an atom, a new one for one that is new. The node with this
+// intern returns the number of an atom, a new one for one that is new. The node with this
 // number is the root's child for it.
-func (t *tables) number32(atom string) int32 {
-	n := t.atoms[atom]
+func (t *tables) intern(s string) int32 {
+	var buffer [longest]byte
+	folded := foldInto(buffer[:0], s)
+	n := t.atoms[string(folded)]
 	if n == 0 {
 		n = int32(len(t.nodes))
 		t.nodes = append(t.nodes, node{})
-		t.atoms[atom] = n
+		t.atoms[string(folded)] = n
 	}
 	return n
 }
@@ -154,29 +158,27 @@ func (t *tables) child(from, atom int32) int32 {
 	return to
 }
 
-// cutAtom returns the first atom of an entry, "" for what makes none, and the rest. It cuts
-// as Words does, but takes an apostrophe at either end for a part of the word.
-func cutAtom(s string) (atom, rest string) {
+// atomEnd returns where the first atom of an entry ends, or what separates two. It cuts as
+// Words does, but takes an apostrophe at either end for a part of the word.
+func atomEnd(s string) (end int, separator bool) {
 	r, size := utf8.DecodeRuneInString(s)
-	end := size
-	switch of := scriptOf(r); {
+	of := scriptOf(r)
+	switch {
 	case r == ' ' || r == '-' || r == '.' || r == '\u00a0' || r == '\u202f':
-		return "", s[size:]
+		return size, true
 	case unicode.IsDigit(r):
-		end = digitsEnd(s, 0)
+		return digitsEnd(s, 0), false
 	case of == none && !isApostrophe(r), of == ideographic:
-	default:
-		if of == none {
-			next, _ := utf8.DecodeRuneInString(s[size:])
-			of = scriptOf(next)
-		}
-		end = size + lettersEnd(s[size:], 0, of)
-		if last, n := utf8.DecodeRuneInString(s[end:]); isApostrophe(last) {
-			end += n
-		}
+		return size, false
+	case of == none:
+		next, _ := utf8.DecodeRuneInString(s[size:])
+		of = scriptOf(next)
 	}
-	var buffer [longest]byte
-	return string(foldInto(buffer[:0], s[:end])), s[end:]
+	end = size + lettersEnd(s[size:], 0, of)
+	if last, n := utf8.DecodeRuneInString(s[end:]); isApostrophe(last) {
+		end += n
+	}
+	return end, false
 }
 
 // is reports whether an atom has one of the classes as a word of its own.

@@ -59,27 +59,32 @@ const (
 	ideographic        // has no spaces
 )
 
-// tatweel lengthens the line between two Arabic letters.
-const tatweel = 'ـ'
+// blocks are where letters and marks of the common scripts lie, without gaps.
+var blocks = [...]struct {
+	first, last rune
+	script      script
+}{
+	{'A', 'Z', alphabetic}, {'a', 'z', alphabetic}, {'À', 'Ö', alphabetic}, {'Ø', 'ö', alphabetic}, {'ø', 'ɏ', alphabetic},
+	{'\u0300', '\u036f', alphabetic}, {'Ѐ', 'ҁ', alphabetic}, {'Ҋ', 'ӿ', alphabetic}, {'ؠ', '\u065f', arabic}, {'ٮ', 'ۓ', arabic},
+	{'\u0900', '\u0963', alphabetic}, {'ぁ', 'ゖ', ideographic}, {'ァ', 'ヺ', ideographic}, {'ー', 'ー', ideographic},
+	{'々', '〇', ideographic}, {'㐀', '䶿', ideographic}, {'一', '鿿', ideographic}, {'가', '힣', hangul},
+}
 
 // scriptOf returns the script of a letter or mark, none for anything else.
 func scriptOf(r rune) script {
+	for _, b := range blocks {
+		if r >= b.first && r <= b.last {
+			return b.script
+		}
+	}
 	switch {
-	case r < utf8.RuneSelf:
-		if r|0x20 >= 'a' && r|0x20 <= 'z' {
-			return alphabetic
-		}
+	case r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.Nl):
 		return none
-	case !unicode.In(r, unicode.L, unicode.M, unicode.Nl):
-		if r == '々' || r == '〇' || r == 'ー' {
-			return ideographic
-		}
-		return none
-	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) || r == 'ー':
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
 		return ideographic
 	case unicode.Is(unicode.Hangul, r):
 		return hangul
-	case unicode.Is(unicode.Arabic, r) || r == tatweel:
+	case unicode.Is(unicode.Arabic, r):
 		return arabic
 	}
 	return alphabetic
@@ -90,8 +95,8 @@ func scriptOf(r rune) script {
 func lettersEnd(s string, i int, of script) int {
 	for i < len(s) {
 		r, size := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case scriptOf(r) == of, isInvisible(r), unicode.Is(unicode.M, r), of != ideographic && (r == '²' || r == '³'):
+		switch script := scriptOf(r); {
+		case script == of, r == '²' || r == '³', script == alphabetic && r >= '\u0300' && unicode.Is(unicode.M, r), script == none && isInvisible(r):
 		case isApostrophe(r):
 			if next, _ := utf8.DecodeRuneInString(s[i+size:]); scriptOf(next) != of {
 				return i
@@ -296,8 +301,11 @@ func foldRune(r rune) rune {
 		return 'ي'
 	case r == 'ة':
 		return 'ه'
-	case r == tatweel || r >= '\u064b' && r <= '\u065f' || r == '\u0670' || r == '\u093c' || isInvisible(r):
+	case r == 'ـ' || r >= '\u064b' && r <= '\u065f' || r == '\u0670' || r == '\u093c' || isInvisible(r):
 		return 0
+	}
+	if r >= '\u0600' && r < '\u1c80' || r >= '\u2e80' && r < '\ua640' {
+		return r // scripts without capitals
 	}
 	return unicode.ToLower(r)
 }
