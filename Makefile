@@ -72,6 +72,19 @@ schema: build ## write schema/, the published JSON Schemas
 pictures: build ## take the pictures of docs/pictures anew, in a real browser and terminal (needs Chromium and tmux)
 	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/pictures.sh $(BIN) $$engine; scripts/terminal-picture.sh $(BIN) $$engine
 
+# A module of its own: nothing of it is linked into the program. The packages come from
+# the npm registry, as the npm client is configured.
+CLDR ?= 48.2.0
+
+.PHONY: vocabulary
+vocabulary: go ## write the words of Unicode CLDR anew (needs npm)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+		for package in cldr-dates-full cldr-units-full cldr-rbnf; do \
+			mkdir "$$dir/$$package"; npm pack --silent --pack-destination "$$dir" "$$package@$(CLDR)" >/dev/null; \
+			tar -xzf "$$dir/$$package-$(CLDR).tgz" -C "$$dir/$$package" --strip-components=1; \
+		done; \
+		cd tools/cldr && go run -trimpath . "$$dir" ../../internal/family/textmatch/vocabulary/data
+
 .PHONY: check
 check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
 	SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never $(GO_TEST) -short -timeout 5m ./...
@@ -149,11 +162,12 @@ fleet-test: build ## compare shards and workers with one machine, then let every
 		SECUREBENCH_TEST_FLEET=1 SECUREBENCH_TEST_ENGINE=$$engine $(GO_TEST) -count=1 -timeout 1h -run '^TestSpread$$' ./cmd/securebench; \
 		scripts/fleet-test.sh $(BIN) $$engine $(SEEDS)
 
-# A module of its own, with Kubernetes' types. Its tests read files outside of it, which
-# Go's cache of test results does not see.
+# Modules of their own, of which nothing is linked into the program. The tests of the first
+# read files outside of it, which Go's cache of test results does not see.
 .PHONY: manifests
-manifests: go ## decode the manifests of "launch k8s" with Kubernetes' own types
+manifests: go ## decode the manifests of "launch k8s" with Kubernetes' own types; test the other tools
 	cd tools/k8s && go mod tidy -diff && CGO_ENABLED=0 go test -count=1 -trimpath ./...
+	cd tools/cldr && go mod tidy -diff && CGO_ENABLED=0 go test -trimpath ./...
 
 .PHONY: fmt-check
 fmt-check:
