@@ -145,7 +145,8 @@ func (r recorded) scorer(t *testing.T) func(string) family.Verdict {
 var gaokaoChoice = regexp.MustCompile(`(?:^|[\s　）)])([A-D])\s*[．.、：:]\s*`)
 
 // readGaokao reads the answers of a model to questions of GAOKAO-Bench that have one
-// right choice. The scorer there takes what follows its mark.
+// right choice. The scorer there takes the last label of the text; where its mark does not
+// state one label, no answer is right.
 func readGaokao(t *testing.T, dir string) (out []recorded) {
 	t.Helper()
 	for _, subject := range []string{
@@ -165,11 +166,22 @@ func readGaokao(t *testing.T, dir string) (out []recorded) {
 		for _, e := range file.Example {
 			out = append(out, recorded{
 				part: subject, id: fmt.Sprint(e.Index), question: e.Question, choices: gaokaoChoices(e.Question),
-				gold: e.Standard[0], text: e.Text, theirs: slices.Equal(e.Standard, e.Theirs),
+				gold: e.Standard[0], text: e.Text, theirs: gaokaoRight(e.Text, e.Standard[0], slices.Equal(e.Standard, e.Theirs)),
 			})
 		}
 	}
 	return out
+}
+
+// gaokaoRight reports whether the label after the last mark is the right one, and the only
+// one; without a mark it is what the scorer there says.
+func gaokaoRight(text, gold string, theirs bool) bool {
+	i := strings.LastIndex(text, "【答案】")
+	if i < 0 {
+		return theirs
+	}
+	labels := strings.FieldsFunc(text[i:], func(r rune) bool { return r < 'A' || r > 'D' })
+	return len(labels) == 1 && labels[0] == gold
 }
 
 // gaokaoChoices returns the texts of the four choices of a question, or their labels where
