@@ -74,8 +74,8 @@ type Class uint32
 // The classes of words. The words of the first group lead to an answer or frame it, those
 // of the second restrict it, those of the third are values or parts of one.
 const (
-	Answer     Class = 1 << iota // a noun that announces an answer: answer, result
-	Final                        // an adjective of one, also as praise: final, correct
+	Answer     Class = 1 << iota // a noun that announces an answer; the value is final for one that does so at the end: answer, final answer
+	Final                        // an adjective of one, also as praise; the value is final for those that say so: final, correct
 	Choose                       // a verb that states a choice: choose, pick
 	Option                       // a noun before a label: option, choice
 	Conclusion                   // begins a conclusion: so, therefore
