@@ -1,0 +1,288 @@
+// Package answer reads what a model wrote. It answers the first two of the three
+// questions about a text, for every family alike: where the answer is, and whether what
+// is stated there is understood whole. Whether it is the right one is the third, which
+// package compare answers.
+//
+// # Where the answer is
+//
+// [Read] finds the statements of a reply, without a look at what is accepted. Forms are
+// found first, because they need no language: \boxed{…}, a line that begins with ####,
+// a member of a JSON object, <answer>…</answer>. Then the marks of a language, which
+// come from package vocabulary: a noun such as "answer" with a link to what follows it.
+// Every statement has a [Rank], and the highest rank at which one says something decides.
+//
+// # Whether it is understood
+//
+// Inside a form, and in a sentence without one, the world is closed: beside the value
+// only words may stand that are known to change nothing, words of the question, known
+// units and punctuation, and all of them must be known in one language ([Question.Closed]).
+// Around a form any words may stand but those that deny, doubt, bound or multiply in any
+// language ([Question.Opposes]). Either way a word that nobody knows changes nothing for
+// the better: it is never what makes a text pass.
+package answer
+
+import (
+	"regexp"
+	"strings"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// A Rank says how strongly a statement is marked as the answer.
+type Rank uint8
+
+// The ranks. The highest at which something is stated decides.
+const (
+	Unmarked Rank = iota
+	Marked        // "answer", a member of JSON, <answer>, what a pack declares
+	Final         // "final answer", <final_answer>
+	Hashes        // ####
+	Boxed         // \boxed{…}
+)
+
+// A Statement is a part of a reply that may give the answer, and what surrounds it.
+type Statement struct {
+	Rank Rank
+	// Form says that brackets or tags enclose the statement, so that it is known where
+	// it ends.
+	Form bool
+	// Line is the number of its line in [Reply.Lines].
+	Line int
+	// Text is what is stated, without typesetting: to the end of the sentence, or of the
+	// form. Rest is the same to the end of the line, and Raw is Text as it was written.
+	Text, Rest, Raw string
+	// Before and After are the rest of the sentence that a form stands in. Before a mark
+	// that is what precedes it.
+	Before, After string
+	// Chosen says that it follows a verb such as "choose" rather than a mark, and Praised
+	// that it precedes one or its praise: "25 is the answer".
+	Chosen, Praised bool
+	// Weak says that nothing links the mark to it: "answer B".
+	Weak bool
+	// Denied says that what stands before the mark denies or changes what it leads to.
+	Denied bool
+}
+
+// A Sentence is a sentence of a line.
+type Sentence struct {
+	Text, Raw string
+	Words     []Word
+	// Void says that the sentence has a mark that leads to nothing, so that it states
+	// nothing without one either.
+	Void  bool
+	start int // in the line
+}
+
+// A Line is a line of a reply without headings and bullets.
+type Line struct {
+	Source    string // as it was written
+	Text      string
+	Sentences []Sentence
+}
+
+// A Reply is what a candidate says, read.
+type Reply struct {
+	Lines      []Line
+	Statements []Statement // those with a mark, in order
+	Question   *Question
+}
+
+// Options say how a family reads replies.
+type Options struct {
+	Labels  bool           // single letters are labels, not initials
+	ColonA  bool           // "A:" begins an answer
+	Marks   []string       // marks of the pack
+	Pattern *regexp.Regexp // a mark of the pack whose first group is the answer
+}
+
+// Read finds the statements of a candidate.
+func Read(candidate string, q *Question, o Options) *Reply {
+	r := &reader{Reply: &Reply{Question: q}, o: o}
+	text := wide(Said(candidate))
+	if o.Pattern != nil {
+		r.pattern(text)
+	}
+	text = r.members(text)
+	for _, l := range join(q, lines(encloseForms(text)), o) {
+		r.line(l)
+	}
+	return r.Reply
+}
+
+// Blank reports whether the reply says nothing.
+func (r *Reply) Blank() bool { return len(r.Lines) == 0 && len(r.Statements) == 0 }
+
+// A reader builds a reply.
+type reader struct {
+	*Reply
+	o Options
+}
+
+// pattern adds what the pattern of a pack finds.
+func (r *reader) pattern(text string) {
+	for _, m := range r.o.Pattern.FindAllStringSubmatch(text, -1) {
+		if content := m[len(m)-1]; strings.TrimSpace(content) != "" {
+			p := Plain(content)
+			r.Statements = append(r.Statements, Statement{Rank: Boxed, Form: true, Text: p, Rest: p, Raw: content})
+		}
+	}
+}
+
+// line reads one line.
+func (r *reader) line(source string) {
+	body, level := cutHeading(source)
+	body = cutBullet(body)
+	p := plainly(body)
+	l := Line{Source: source, Text: strings.Map(unform, p.text)}
+	n := len(r.Lines)
+	if level == 4 && p.text != "" {
+		r.Statements = append(r.Statements, r.led(p, body, Statement{Rank: Hashes, Line: n}, 0, len(p.text)))
+		r.Lines = append(r.Lines, l)
+		return
+	}
+	words := r.Question.Words(p.text)
+	for _, span := range sentences(p.text, r.o.Labels) {
+		for len(words) > 0 && words[0].Start < span.Start {
+			words = words[1:]
+		}
+		k := 0
+		for k < len(words) && words[k].Start < span.End {
+			k++
+		}
+		s := Sentence{Text: p.text[span.Start:span.End], Words: words[:k:k], start: span.Start}
+		s.Raw = p.raw(body, span.Start, span.End)
+		r.sentence(&s, p, body, n)
+		s.Text = strings.Map(unform, s.Text)
+		l.Sentences = append(l.Sentences, s)
+	}
+	if len(l.Sentences) > 0 {
+		r.Lines = append(r.Lines, l)
+	}
+}
+
+// led returns st with what it states, p.text[start:end].
+func (r *reader) led(p plain, source string, st Statement, start, end int) Statement {
+	st.Text = strings.Map(unform, strings.TrimSpace(p.text[start:end]))
+	st.Rest = strings.Map(unform, strings.TrimSpace(p.text[start:]))
+	st.Raw = strings.Map(unform, p.raw(source, start, end))
+	return st
+}
+
+// sentence finds the statements of a sentence: its forms, or its marks.
+func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
+	found := false
+	for depth, i := 0, 0; i < len(s.Words); i++ {
+		open := s.Words[i].Sign()
+		rank, ok := formRank[open]
+		if !ok {
+			continue
+		}
+		depth = 1
+		j := i + 1
+		for ; j < len(s.Words) && depth > 0; j++ {
+			if _, opens := formRank[s.Words[j].Sign()]; opens {
+				depth++
+			} else if _, closes := formRank[s.Words[j].Sign()-1]; closes {
+				depth--
+			}
+		}
+		end := s.start + len(s.Text)
+		if depth == 0 {
+			end = s.Words[j-1].Start
+		}
+		st := Statement{Rank: rank, Form: true, Line: line}
+		st = r.led(p, source, st, s.Words[i].End, end)
+		st.Before, st.After = strings.Map(unform, p.text[s.start:s.Words[i].Start]), strings.Map(unform, p.text[min(len(p.text), end+len("\ue000")):max(s.start+len(s.Text), end)])
+		if st.Text != "" {
+			r.Statements = append(r.Statements, st)
+			found = true
+		}
+		i = j - 1
+	}
+	if !found {
+		r.marks(s, p, source, line)
+	}
+}
+
+// The characters that stand for the beginning of a form; the next one stands for its
+// end. Replies cannot hold them.
+const (
+	openBox, openTag, openFinal = '\ue000', '\ue002', '\ue004'
+)
+
+var formRank = map[rune]Rank{openBox: Boxed, openTag: Marked, openFinal: Final}
+
+// unform removes the characters that stand for forms.
+func unform(r rune) rune {
+	if r >= openBox && r < openFinal+2 {
+		return -1
+	}
+	return r
+}
+
+// encloseForms writes the boxes and tags of a text as characters that stand for them,
+// and what they enclose on one line.
+func encloseForms(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= openBox && r < openFinal+2 {
+			return '\ufffd'
+		}
+		return r
+	}, s)
+	s = encloseTags(s)
+	if !strings.Contains(s, `\`) && !strings.Contains(s, "$$") {
+		return s
+	}
+	s = joinFormulas(s)
+	boxes := findBoxes(s)
+	if len(boxes) == 0 {
+		return s
+	}
+	var b strings.Builder
+	at := 0
+	for _, x := range boxes {
+		b.WriteString(s[at:x.start])
+		b.WriteRune(openBox)
+		b.WriteString(oneLine(s[x.open : x.end-1]))
+		b.WriteRune(openBox + 1)
+		at = x.end
+	}
+	b.WriteString(s[at:])
+	return b.String()
+}
+
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if textmatch.IsLineBreak(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+func encloseTags(s string) string {
+	var b strings.Builder
+	for {
+		before, after, name, closing, ok := cutTag(s, enclosing...)
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		b.WriteByte('\n')
+		if s = after; closing {
+			continue
+		}
+		open := openTag
+		if name != "answer" {
+			open = openFinal
+		}
+		if inside, rest, _, closed, found := cutTag(s, enclosing...); found && closed {
+			b.WriteRune(open)
+			b.WriteString(strings.TrimSpace(oneLine(inside)))
+			b.WriteRune(open + 1)
+			b.WriteByte('\n')
+			s = rest
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package answer
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"securebench/internal/family/textmatch"
+)
+
+// Said returns what a candidate says: without reasoning (<think>…</think> and its
+// like), without the tokens that start and stop the turns of a chat, and without
+// characters that cannot be seen. A block of reasoning that is never closed reaches to
+// the end, and a closing tag without an opening one closes a block that began before
+// the text.
+func Said(candidate string) string {
+	s := textmatch.NFC(candidate)
+	s = visible(s)
+	return strings.Trim(cutTurns(cutReasoning(fences.Replace(s))), "\x00")
+}
+
+// fences writes the other ways in which models fence their reasoning and their answers
+// as tags.
+var fences = strings.NewReplacer(
+	"[THINK]", "<think>", "[/THINK]", "</think>",
+	"◁think▷", "<think>", "◁/think▷", "</think>",
+	"<|begin_of_thought|>", "<think>", "<|end_of_thought|>", "</think>",
+	"<|begin_of_solution|>", "\n", "<|end_of_solution|>", "\n",
+	"<|channel|>analysis<|message|>", "<think>", "<|channel|>final<|message|>", "</think>",
+	"[ANSWER]", "<answer>", "[/ANSWER]", "</answer>",
+)
+
+// terminal are the sequences that color the text of a terminal.
+var terminal = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// visible removes characters without width and control characters. They stay between
+// two letters or digits, where they part what looks whole, and so do those that reverse
+// the order in which a text is shown.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	s = terminal.ReplaceAllString(s, "")
+	var b strings.Builder
+	last := ' '
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if hidden(r) {
+			end := i + n
+			next, size := utf8.DecodeRuneInString(s[end:])
+			for hidden(next) {
+				end += size
+				next, size = utf8.DecodeRuneInString(s[end:])
+			}
+			if textmatch.IsLetterOrNumber(last) && size > 0 && textmatch.IsLetterOrNumber(next) {
+				b.WriteString(s[i:end])
+			}
+			last, i = ' ', end
+			continue
+		}
+		b.WriteRune(r)
+		last, i = r, i+n
+	}
+	return b.String()
+}
+
+// hidden reports whether r cannot be seen and does not change how others are shown.
+func hidden(r rune) bool {
+	if r == '\u202d' || r == '\u202e' {
+		return false
+	}
+	return unicode.Is(unicode.Cf, r) || r < ' ' && !textmatch.IsSpace(r) || r == 0x7f
+}
+
+// reasoning are the names of the tags that enclose reasoning.
+var reasoning = []string{"think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "seed:think"}
+
+// enclosing are the names of the tags that enclose an answer.
+var enclosing = []string{"answer", "final_answer", "finalanswer"}
+
+// maxTag is the most bytes of a tag's name.
+const maxTag = 16
+
+// cutTag returns the text before and after the first tag of s, < or </ and one of
+// names and >, in any case.
+func cutTag(s string, names ...string) (before, after, name string, closing, ok bool) {
+	for at := 0; ; {
+		i := strings.IndexByte(s[at:], '<')
+		if i < 0 {
+			return s, "", "", false, false
+		}
+		at += i + 1
+		rest, closes := strings.CutPrefix(s[at:], "/")
+		end := strings.IndexByte(rest[:min(len(rest), maxTag+1)], '>')
+		if end < 0 {
+			continue
+		}
+		if name = strings.ToLower(rest[:end]); slices.Contains(names, name) {
+			return s[:at-1], rest[end+1:], name, closes, true
+		}
+	}
+}
+
+func cutReasoning(s string) string {
+	var kept strings.Builder
+	names := reasoning
+	for {
+		before, after, name, closing, ok := cutTag(s, names...)
+		open := len(names) == 1
+		switch {
+		case !ok && open:
+			return kept.String()
+		case !ok:
+			if kept.Len() == 0 {
+				return s
+			}
+			kept.WriteString(s)
+			return kept.String()
+		case closing && !open:
+			kept.Reset()
+			kept.WriteByte('\n')
+		case closing:
+			names = reasoning
+		case !open:
+			kept.WriteString(before)
+			kept.WriteByte('\n')
+			names = []string{name}
+		}
+		s = after
+	}
+}
+
+// startTokens begin a turn, and stopTokens end one. What follows a token that ends a
+// turn in the middle of a text is another turn.
+var (
+	startTokens = regexp.MustCompile(`(?i)^\s*(<s>|<bos>|<\|(assistant|im_start|start_header_id|begin_of_text)[^|>\n]*\|>(assistant\n)?|assistant:)`)
+	turnTokens  = regexp.MustCompile(`<\|(im_end|eot_id|endoftext|end_of_text|return|user|endofturn)\|>`)
+	stopTokens  = regexp.MustCompile(`(?i)(</s>|<(eos|eot|eoa|pad|bos|eos_token|eot_token|end_of_turn|endoftext)>|\[(eos|/inst|end of text)\]|<[|｜][^|｜<>\s]{1,40}[|｜]>)\s*$`)
+)
+
+// cutTurns removes the tokens of a chat around its last turn. One that stands where an
+// answer is expected stays: it may be the answer.
+func cutTurns(s string) string {
+	if m := startTokens.FindStringIndex(s); m != nil {
+		s = s[m[1]:]
+	}
+	if m := turnTokens.FindStringIndex(s); m != nil && says(s[:m[0]]) {
+		s = s[:m[0]]
+	}
+	for {
+		m := stopTokens.FindStringSubmatchIndex(s)
+		if m == nil || !says(s[:m[0]]) {
+			return s
+		}
+		s = s[:m[0]]
+	}
+}
+
+// says reports whether a text before a token ends in something other than what leads
+// to an answer.
+func says(s string) bool {
+	s = strings.TrimRight(s, " \n\t*_`\"'")
+	return s != "" && !strings.HasSuffix(s, ":")
+}
+
+// wide writes full-width forms and the digits of other scripts as ASCII.
+func wide(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x660 }) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0xff01 && r <= 0xff5e:
+			return r - 0xfee0
+		case r == 0x3000:
+			return ' '
+		case r >= 0x660 && unicode.Is(unicode.Nd, r):
+			return digit(r)
+		}
+		return r
+	}, s)
+}
+
+// digit is the ASCII digit with the value of r, a decimal digit of any script: their
+// digits are in blocks of ten.
+func digit(r rune) rune {
+	zero := r
+	for zero > r-9 && unicode.Is(unicode.Nd, zero-1) {
+		zero--
+	}
+	for _, block := range unicode.Nd.R16 {
+		if rune(block.Lo) <= r && r <= rune(block.Hi) {
+			zero = rune(block.Lo)
+		}
+	}
+	for _, block := range unicode.Nd.R32 {
+		if rune(block.Lo) <= r && r <= rune(block.Hi) {
+			zero = rune(block.Lo)
+		}
+	}
+	return '0' + (r-zero)%10
+}
+
+// Wide is what [Read] does to the characters of a text before anything else: a row's
+// texts are written so as well.
+func Wide(s string) string { return wide(textmatch.NFC(s)) }

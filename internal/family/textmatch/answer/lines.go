@@ -1,0 +1,207 @@
+package answer
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// lines returns the lines of a text that are not blank and do not fence code.
+func lines(s string) []string {
+	var out []string
+	for line := range strings.FieldsFuncSeq(s, textmatch.IsLineBreak) {
+		if line = textmatch.Strip(line); line != "" && !isFence(line) && strings.Trim(line, "|-: ") != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// isFence reports whether a line begins or ends a block of code.
+func isFence(line string) bool {
+	rest := strings.TrimLeft(line, "`")
+	return len(line)-len(rest) >= 3 && !strings.ContainsAny(rest, " `")
+}
+
+// cutHeading removes the # of a Markdown heading from a line, and how many there are;
+// four are a mark.
+func cutHeading(line string) (rest string, level int) {
+	rest = strings.TrimLeft(strings.TrimLeft(line, textmatch.Markup), "#")
+	level = strings.Count(line[:len(line)-len(rest)], "#")
+	if level == 0 || level != 4 && !strings.HasPrefix(rest, " ") {
+		return line, 0
+	}
+	rest = strings.TrimLeft(rest, " ")
+	if level == 4 && !startsValue(rest) {
+		return rest, 0 // a heading of that level
+	}
+	return rest, level
+}
+
+// startsValue reports whether what follows #### is an answer rather than the title of
+// a section: a number, a formula, a name or label that is short.
+func startsValue(s string) bool {
+	s = strings.TrimLeft(s, "*_` ")
+	r, n := utf8.DecodeRuneInString(s)
+	if unicode.IsDigit(r) {
+		rest := strings.TrimLeft(s, "0123456789")
+		return !strings.HasPrefix(rest, ". ") && !strings.HasPrefix(rest, ") ")
+	}
+	return n > 0 && (!unicode.IsLetter(r) || textmatch.CountWords(s, 2) < 2)
+}
+
+// cutBullet removes the bullet or the number of an item of a list from a line. A hyphen
+// before a number may be its sign and stays.
+func cutBullet(line string) string {
+	mark := bullet.FindString(line)
+	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(line[len(mark):], " *_`\"'“‘([{"))
+	if unicode.IsLetter(r) || unicode.Is(unicode.Co, r) {
+		return line[len(mark):]
+	}
+	return line
+}
+
+var bullet = regexp.MustCompile(`^([*•–‣▪-]|[0-9]{1,2}[.)]) `)
+
+// sentences returns where the sentences of a plain line begin and end. A sentence ends
+// after . ! ? and what closes with them, before a space, and does not end within a form.
+// A full stop does not end one before a small letter or after an abbreviation, nor,
+// unless letters are labels, after an initial as in "J. Smith".
+func sentences(line string, labels bool) []textmatch.Span {
+	if !strings.ContainsRune(line, openBox) && !strings.ContainsRune(line, openTag) && !strings.ContainsRune(line, openFinal) {
+		return textmatch.Sentences(line, labels)
+	}
+	masked, depth := []byte(line), 0
+	for i, r := range line {
+		_, opens := formRank[r]
+		_, closes := formRank[r-1]
+		switch {
+		case opens:
+			depth++
+		case closes:
+			depth--
+		}
+		if depth > 0 || closes {
+			for j := range utf8.RuneLen(r) {
+				masked[i+j] = 'x'
+			}
+		}
+	}
+	return textmatch.Sentences(string(masked), labels)
+}
+
+// join puts lines together that make sense only so: one that ends in a mark or a link
+// and what follows it, one that ends in a word that denies or a sign, one that begins
+// with a word that goes on.
+func join(q *Question, list []string, o Options) []string {
+	var out []string
+	var open []string
+	for i, line := range list {
+		open = append(open, line)
+		if i+1 < len(list) {
+			next := list[i+1]
+			if continued(q, next) {
+				continue
+			}
+			if lead, unfinished := leads(q, line); (lead || unfinished) && !(unfinished && beginsWithMark(q, next, o)) {
+				if lead && !strings.HasSuffix(strings.TrimRight(line, " *_`"), ":") {
+					open[len(open)-1] = strings.TrimRight(line, " *_`#") + ":"
+				}
+				if lead {
+					list[i+1] = cutBullet(next)
+				}
+				continue
+			}
+		}
+		out = append(out, strings.Join(open, " "))
+		open = nil
+	}
+	return out
+}
+
+// maxLead is how many bytes a line has at most that only leads to the next one.
+const maxLead = 200
+
+// leads reports whether a line only leads to the next one, because it ends in a mark or
+// its link, and whether it ends in a word or sign that needs one.
+func leads(q *Question, line string) (lead, unfinished bool) {
+	body, _ := cutHeading(line)
+	tail := Plain(body[max(0, len(body)-maxLead):])
+	words := Words(tail)
+	n := len(words)
+	colon := false
+	for n > 0 && (words[n-1].Sign() == ':' || words[n-1].Sign() == '#' || words[n-1].Sign() == '*') {
+		n--
+		colon = true
+	}
+	if n == 0 {
+		return false, false
+	}
+	last := words[n-1]
+	switch {
+	case q.has(last, vocabulary.Answer):
+		if len(body) > maxLead || last.Text == "a" {
+			return false, false
+		}
+		return colon || n <= 3 && !strings.ContainsAny(tail, ".!?"), false
+	case colon && q.has(last, vocabulary.Option) && n <= 3:
+		return !strings.HasSuffix(last.Text, "s"), false
+	case q.has(last, vocabulary.Link) && !colon || colon && q.has(last, vocabulary.Link):
+		for _, w := range words[:n-1] {
+			if q.has(w, vocabulary.Answer) {
+				return true, false
+			}
+		}
+	case !colon && (last.restricts(q, vocabulary.Negator|vocabulary.Or|vocabulary.Limit|vocabulary.Except) && !q.has(last, vocabulary.Frame)):
+		return false, true
+	case !colon && last.Kind == vocabulary.Sign:
+		return false, strings.ContainsRune("-−+×÷*/<>≠≤≥≈~√^", last.Sign()) || isDash(last.Sign())
+	}
+	return false, false
+}
+
+// restricts reports whether a word has one of the classes wherever it stands.
+func (w Word) restricts(q *Question, c vocabulary.Class) bool {
+	for _, m := range w.Meanings {
+		if m.Class&c != 0 && !m.Near && m.Languages&q.In != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func isDash(r rune) bool {
+	return strings.ContainsRune("˗⁻₋➖⁃", r) || unicode.Is(unicode.Pd, r)
+}
+
+// continued reports whether a line goes on with the one before.
+func continued(q *Question, line string) bool {
+	head := strings.TrimLeft(line[:min(len(line), 64)], textmatch.Markup)
+	r, _ := utf8.DecodeRuneInString(head)
+	if strings.ContainsRune("^!%±×", r) {
+		return true
+	}
+	if !unicode.IsLower(r) && !unicode.Is(unicode.Lo, r) {
+		return false
+	}
+	words := Words(head)
+	return len(words) > 0 && q.has(words[0], vocabulary.Or|vocabulary.Scale) && !q.has(words[0], vocabulary.Frame|vocabulary.Conclusion|vocabulary.Retract)
+}
+
+// beginsWithMark reports whether a line begins with a mark of its own.
+func beginsWithMark(q *Question, line string, o Options) bool {
+	if _, level := cutHeading(line); level == 4 {
+		return true
+	}
+	words := Words(Plain(line[:min(len(line), 64)]))
+	for _, w := range words[:min(len(words), 5)] {
+		if q.has(w, vocabulary.Answer|vocabulary.Conclusion) {
+			return true
+		}
+	}
+	return o.ColonA && strings.HasPrefix(line, "A:")
+}

@@ -1,0 +1,370 @@
+package answer
+
+import (
+	"strings"
+
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// marks finds the marks of a sentence and what they lead to. What follows one ends
+// where the next begins.
+func (r *reader) marks(s *Sentence, p plain, source string, line int) {
+	q := r.Question
+	end := s.start + len(s.Text)
+	first := len(r.Statements)
+	add := func(st Statement, start int) {
+		if n := len(r.Statements); n > first && !r.Statements[n-1].Praised {
+			last := &r.Statements[n-1]
+			last.Text = strings.TrimSpace(strings.TrimSuffix(last.Text, strings.TrimSpace(p.text[st.from:end])))
+			last.Rest = last.Text
+			last.Raw = last.Text
+		}
+		st.Line = line
+		st.Statement = r.led(p, source, st.Statement, start, end)
+		r.Statements = append(r.Statements, st.Statement)
+	}
+	for i := 0; i < len(s.Words); i++ {
+		w := s.Words[i]
+		switch {
+		case r.o.ColonA && i == 0 && s.start == 0 && w.Text == "a" && len(s.Words) > 2 && s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
+			add(found{Statement: Statement{Rank: Marked}, from: w.Start}, s.Words[1].End)
+			i = 1
+		case r.declared(s, p, i):
+			add(found{Statement: Statement{Rank: Marked}, from: w.Start}, p.declaredEnd(s, i, r.o.Marks))
+		case q.has(w, vocabulary.Answer):
+			if st, start, ok := r.marked(s, p, i); ok {
+				add(st, start)
+			} else if !st.Praised {
+				s.Void = true
+			}
+		case r.o.Labels && q.has(w, vocabulary.Choose) && !q.has(w, vocabulary.Answer):
+			k, _ := r.link(s.Words, i+1)
+			if k < len(s.Words) && q.Prefix(s.Words[:i]) {
+				add(found{Statement: Statement{Rank: Unmarked, Chosen: true}, from: w.Start}, s.Words[k].Start)
+			}
+		}
+	}
+	if len(r.Statements) > first {
+		s.Void = true
+	}
+	r.praised(s, p, source, line)
+}
+
+// found is a statement and where its mark begins.
+type found struct {
+	Statement
+	from int
+}
+
+// declared reports whether a mark of the pack begins at the word.
+func (r *reader) declared(s *Sentence, p plain, i int) bool {
+	for _, m := range r.o.Marks {
+		if strings.HasPrefix(foldASCII(p.text[s.Words[i].Start:]), foldASCII(m)) {
+			return true
+		}
+	}
+	return false
+}
+
+// declaredEnd returns where the mark of a pack that begins at the word ends.
+func (p plain) declaredEnd(s *Sentence, i int, marks []string) int {
+	at, n := s.Words[i].Start, 0
+	for _, m := range marks {
+		if strings.HasPrefix(foldASCII(p.text[at:]), foldASCII(m)) {
+			n = max(n, len(m))
+		}
+	}
+	for at += n; at < len(p.text) && strings.IndexByte(" :=", p.text[at]) >= 0; {
+		at++
+	}
+	return at
+}
+
+// foldASCII lowers the capital letters of ASCII, so that offsets stay.
+func foldASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c | 0x20
+		}
+	}
+	return string(b)
+}
+
+// marked reads the noun of a mark at the word i, and returns what it leads to and where
+// that starts. It reports false where it leads to nothing, because no link follows or
+// because the words before it deny it.
+func (r *reader) marked(s *Sentence, p plain, i int) (found, int, bool) {
+	q, words := r.Question, s.Words
+	st := found{Statement: Statement{Rank: Marked}, from: words[i].Start}
+	head := i // where the noun and its adjectives begin
+	for head > 0 && q.has(words[head-1], vocabulary.Final|vocabulary.Option) && !q.has(words[head-1], vocabulary.Link) {
+		head--
+	}
+	for _, w := range words[head : i+1] {
+		if isLast(w) {
+			st.Rank = Final
+		}
+	}
+	st.from = words[head].Start
+	if q.endsIn(words, i) {
+		st.Praised = true // "25 is the answer"
+		return st, 0, false
+	}
+	k, linked := r.link(words, i+1)
+	if k == len(words) {
+		return st, 0, false
+	}
+	if !linked {
+		st.Weak = true
+		if !r.weak(words, head, k) {
+			return st, 0, false
+		}
+	}
+	if !q.Prefix(words[:head]) {
+		return st, 0, false
+	}
+	st.Before = p.text[s.start:words[head].Start]
+	return st, words[k].Start, true
+}
+
+// isLast reports whether a word says that an answer is the last one.
+func isLast(w Word) bool {
+	if strings.HasPrefix(w.Text, "final") {
+		return true
+	}
+	v, ok := w.Value(vocabulary.Final|vocabulary.Answer, vocabulary.Every)
+	return ok && v == "final"
+}
+
+// weak reports whether a mark without a link may lead to what the word k begins: it
+// begins its clause and a value follows.
+func (r *reader) weak(words []Word, head, k int) bool {
+	w := words[k]
+	if w.Kind == vocabulary.Digits || strings.ContainsRune("([{\"“«「$€£-−+", w.Sign()) && w.Sign() != 0 {
+		return true
+	}
+	return r.o.Labels && (head == 0 || words[head-1].Kind == vocabulary.Sign || r.Question.has(words[head-1], vocabulary.Frame|vocabulary.Conclusion)) && len(words)-k <= 6
+}
+
+// endsIn reports whether the noun at i ends its clause after a link: "25 is the answer".
+func (q *Question) endsIn(words []Word, i int) bool {
+	after := words[i+1:]
+	for len(after) > 0 && (after[0].Kind == vocabulary.Sign && after[0].Sign() != ':' && after[0].Sign() != '=' || q.has(after[0], vocabulary.Particle)) {
+		if after[0].Sign() == ',' || isDash(after[0].Sign()) {
+			after = nil
+			break
+		}
+		after = after[1:]
+	}
+	if len(after) > 0 && q.has(after[0], vocabulary.Link|vocabulary.Particle) && len(after) == 1 {
+		after = nil // が正解です
+	}
+	if len(after) > 0 && !q.has(after[0], vocabulary.Reason) {
+		return false
+	}
+	k := i - 1
+	for k >= 0 && q.has(words[k], vocabulary.Frame|vocabulary.Final|vocabulary.Option) && !q.has(words[k], vocabulary.Link) {
+		k--
+	}
+	return k > 0 && q.has(words[k], vocabulary.Link|vocabulary.Particle)
+}
+
+// link skips what may stand between a mark and the answer, from the word k on, and
+// reports whether a link was among it.
+func (r *reader) link(words []Word, k int) (rest int, linked bool) {
+	q := r.Question
+	for k < len(words) {
+		w := words[k]
+		switch c := w.Sign(); {
+		case strings.ContainsRune("*_`\"”’»)]】』」", c) && c != 0:
+			linked = linked || c == '】' || c == ']' || c == '」' || c == '』'
+		case c == ':' || c == '=' || c == '→' || c == '⇒' || c == '.' && !linked && k+1 < len(words) && words[k-1].Text == "ans":
+			linked = true
+		case (c == '-' || isDash(c)) && !linked && k+1 < len(words) && words[k+1].Start > w.End:
+			linked = true
+			if words[k+1].Sign() == '>' {
+				k++
+			}
+		case c == '-' && k+1 < len(words) && words[k+1].Sign() == '>':
+			k++
+			linked = true
+		case c == '(' && k+1 < len(words):
+			end := closing(words, k)
+			if end < 0 || linked && !q.offers(words[k+1:end]) || end+1 >= len(words) || !linked && !q.leadsOn(words[end+1:]) {
+				return k, linked
+			}
+			k = end
+		case c == ',' && !linked:
+			end := q.aside(words, k)
+			if end < 0 {
+				return k, linked
+			}
+			k = end
+		case c != 0:
+			return k, linked
+		case q.has(w, vocabulary.Link|vocabulary.Particle) && !q.has(w, vocabulary.Negator):
+			linked = true
+		case !linked && q.has(w, vocabulary.Final|vocabulary.Option) && !q.has(w, vocabulary.Restrictive):
+		case linked && q.has(w, vocabulary.Conclusion):
+		case !linked:
+			end := q.about(words, k)
+			if end < 0 {
+				return k, linked
+			}
+			k = end - 1
+		default:
+			return k, linked
+		}
+		k++
+	}
+	return k, linked
+}
+
+// closing returns the bracket that closes the one at k, or -1.
+func closing(words []Word, k int) int {
+	for j := k + 1; j < len(words); j++ {
+		if words[j].Sign() == ')' {
+			return j
+		}
+	}
+	return -1
+}
+
+// offers reports whether the words in brackets offer answers, as the question does:
+// "(yes or no)".
+func (q *Question) offers(words []Word) bool {
+	for _, w := range words {
+		if q.has(w, vocabulary.Or) || w.Sign() == '/' {
+			return true
+		}
+	}
+	return false
+}
+
+// leadsOn reports whether a link follows brackets after a mark, directly or as a colon.
+func (q *Question) leadsOn(words []Word) bool {
+	for _, w := range words[:min(len(words), 3)] {
+		if w.Sign() == ':' || w.Sign() == '=' || q.has(w, vocabulary.Link) {
+			return true
+		}
+	}
+	return false
+}
+
+// aside returns where an aside between commas ends, such as ", I think,", or -1.
+func (q *Question) aside(words []Word, k int) int {
+	for j := k + 1; j < len(words) && j < k+6; j++ {
+		if words[j].Sign() == ',' {
+			return j
+		}
+		if !q.has(words[j], vocabulary.Frame|vocabulary.Conclusion) {
+			return -1
+		}
+	}
+	return -1
+}
+
+// maxAbout is the most words of what an answer is said to be about.
+const maxAbout = 60
+
+// about returns where "to the question …" ends, before a link, or -1. Its words frame
+// or are the question's; what is quoted from the question may hold links itself.
+func (q *Question) about(words []Word, k int) int {
+	quoted := false
+	for j := k; j < len(words) && j < k+maxAbout; j++ {
+		w := words[j]
+		c := w.Sign()
+		switch {
+		case c == '"' || c == '“' || c == '”':
+			quoted = !quoted
+		case quoted && (w.Asked || c != 0):
+		case c == ':', c == '=', j > k && q.has(w, vocabulary.Link):
+			return j
+		case c == ',' || c == '\'' || c == '(' || c == ')':
+		case c != 0:
+			return -1
+		case w.Asked || w.Excused:
+		case q.has(w, vocabulary.Frame|vocabulary.Option|vocabulary.Answer):
+		default:
+			return -1
+		}
+	}
+	return -1
+}
+
+// Prefix reports whether the words before a mark leave what it leads to as it is. Its
+// clause is closed; what comes before that must not deny, unless it is a premise of a
+// conclusion.
+func (q *Question) Prefix(words []Word) bool {
+	c := len(words) - 1
+	for c >= 0 && !parts(words[c].Sign()) && !q.has(words[c], vocabulary.Conclusion) {
+		c--
+	}
+	if !q.Closed(words[c+1:], vocabulary.Conclusion) {
+		return false
+	}
+	if c < 0 || q.has(words[c], vocabulary.Conclusion) || c+1 < len(words) && q.has(words[c+1], vocabulary.Conclusion) {
+		return true
+	}
+	return q.Opposes(words[:c], nil) == nil || onlyNo(q, words[:c])
+}
+
+// onlyNo reports whether the words are only a "no" that opens a sentence.
+func onlyNo(q *Question, words []Word) bool {
+	return len(words) == 1 && q.has(words[0], vocabulary.No)
+}
+
+// parts reports whether a sign parts two clauses.
+func parts(c rune) bool {
+	return c != 0 && (strings.ContainsRune(",;:.!?，、；：。—–…", c))
+}
+
+// praised finds what a sentence calls right: "B is correct", "25 is the answer".
+func (r *reader) praised(s *Sentence, p plain, source string, line int) {
+	q, words := r.Question, s.Words
+	from := 0
+	for k := 1; k < len(words); k++ {
+		if parts(words[k].Sign()) && words[k].Sign() != ':' || q.has(words[k], vocabulary.Conclusion) {
+			from = k + 1
+			continue
+		}
+		if k == from || !q.has(words[k], vocabulary.Link|vocabulary.Particle) || words[k].Kind == vocabulary.Sign {
+			continue
+		}
+		rank, ok := q.praise(words[k:], r.o.Labels)
+		if !ok {
+			continue
+		}
+		st := Statement{Rank: rank, Praised: true, Line: line}
+		st = r.led(p, source, st, words[from].Start, words[k].Start)
+		st.Rest = st.Text
+		st.Denied = !q.Prefix(words[:from])
+		r.Statements = append(r.Statements, st)
+		s.Void = true
+		return
+	}
+}
+
+// praise reports whether the words after a value, from a link on, call it right and say
+// nothing else, and with which rank.
+func (q *Question) praise(words []Word, labels bool) (Rank, bool) {
+	rank, right := Unmarked, false
+	for k, w := range words {
+		switch {
+		case parts(w.Sign()) && w.Sign() != ':', k > 0 && q.has(w, vocabulary.Reason):
+			return rank, right && (labels || rank == Marked)
+		case w.Kind == vocabulary.Sign && strings.ContainsRune("*_`\"')", w.Sign()):
+		case q.has(w, vocabulary.Restrictive) && !w.Excused:
+			return 0, false
+		case q.has(w, vocabulary.Answer):
+			rank, right = Marked, true
+		case q.has(w, vocabulary.Final):
+			right = true
+		case q.has(w, vocabulary.Link|vocabulary.Frame|vocabulary.Option|vocabulary.Particle), w.Asked:
+		default:
+			return 0, false
+		}
+	}
+	return rank, right && (labels || rank == Marked)
+}

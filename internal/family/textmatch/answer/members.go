@@ -1,0 +1,137 @@
+package answer
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// members adds what the members of a JSON object state, where one ends the text, and
+// returns the text before it. Members are the answer whose name says so; an object or a
+// list of one member is that. Names and strings may have single quotes, as Python
+// writes them.
+func (r *reader) members(text string) string {
+	body := strings.TrimSpace(text)
+	body = strings.TrimSpace(strings.TrimSuffix(body, "```"))
+	closes := strings.HasSuffix(body, "}")
+	if !closes && !strings.HasSuffix(body, "]") || len(body) > maxObject {
+		return text
+	}
+	for at := range body {
+		if (body[at] != '{' || !closes) && (body[at] != '[' || closes) || at > 0 && body[at-1] != '\n' {
+			continue
+		}
+		object := body[at:]
+		answers, ok := r.answers(object)
+		if !ok && !strings.Contains(object, `"`) {
+			answers, ok = r.answers(strings.ReplaceAll(object, "'", `"`))
+		}
+		if !ok {
+			continue
+		}
+		for _, a := range answers {
+			p := Plain(a)
+			r.Statements = append(r.Statements, Statement{Rank: Marked, Form: true, Text: p, Rest: p, Raw: a})
+		}
+		return strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(body[:at]), "json"), "```")
+	}
+	return text
+}
+
+// maxObject is the most bytes of a text that is read as JSON.
+const maxObject = 64 << 10
+
+// answers returns the members of an object that are the answer; it reports false for
+// what is no JSON or has none.
+func (r *reader) answers(object string) ([]string, bool) {
+	d := jsontext.NewDecoder(strings.NewReader(object), jsontext.AllowDuplicateNames(true))
+	v, err := d.ReadValue()
+	if err != nil || d.InputOffset() != int64(len(object)) {
+		return nil, false
+	}
+	if v.Kind() == '[' {
+		items, ok := elements(v)
+		return items, ok && len(items) == 1
+	}
+	d = jsontext.NewDecoder(strings.NewReader(string(v)), jsontext.AllowDuplicateNames(true))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, false
+	}
+	var out, all []string
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, false
+		}
+		said := name.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, false
+		}
+		text, ok := scalar(value)
+		if !ok {
+			continue
+		}
+		all = append(all, text)
+		if r.names(said) {
+			out = append(out, text)
+		}
+	}
+	if out == nil && len(all) == 1 {
+		out = all
+	}
+	return out, len(out) > 0
+}
+
+// names reports whether a member's name says that it is the answer.
+func (r *reader) names(name string) bool {
+	name = strings.Map(func(c rune) rune {
+		if c == '_' || c == '-' {
+			return ' '
+		}
+		return unicode.ToLower(c)
+	}, name)
+	for _, w := range Words(name) {
+		if r.Question.has(w, vocabulary.Answer|vocabulary.Choose|vocabulary.Option) {
+			return true
+		}
+	}
+	return false
+}
+
+// scalar returns a string, number, truth value or list of them as text.
+func scalar(v jsontext.Value) (string, bool) {
+	switch v.Kind() {
+	case '"':
+		s, err := jsontext.AppendUnquote(nil, v)
+		return string(s), err == nil
+	case '0', 't', 'f':
+		return string(v), true
+	case '[':
+		items, ok := elements(v)
+		return strings.Join(items, "; "), ok && len(items) > 0
+	}
+	return "", false
+}
+
+func elements(v jsontext.Value) (out []string, ok bool) {
+	d := jsontext.NewDecoder(strings.NewReader(string(v)))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, false
+	}
+	for d.PeekKind() != ']' {
+		item, err := d.ReadValue()
+		if err != nil {
+			return nil, false
+		}
+		text, ok := scalar(item)
+		if !ok || item.Kind() == '[' {
+			return nil, false
+		}
+		out = append(out, text)
+	}
+	return out, true
+}

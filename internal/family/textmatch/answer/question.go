@@ -1,0 +1,167 @@
+package answer
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// A Question is what the rules need to know of what was asked. It never holds anything
+// hidden.
+type Question struct {
+	In    vocabulary.Languages // whose vocabularies apply
+	words map[string]bool      // folded
+	runs  map[string]bool      // every two and three words in a row
+	stems map[string][]string  // words by their first letters
+	// Numbers are the values of the numbers in it, as the comparators write them.
+	text string
+}
+
+// Ask reads a question and, where there is one, the format that it asks for.
+func Ask(question, format string, in vocabulary.Languages) *Question {
+	if in == 0 {
+		in = vocabulary.Every
+	}
+	q := &Question{In: in, words: map[string]bool{}, runs: map[string]bool{}, stems: map[string][]string{}}
+	q.text = Plain(Wide(question + "\n" + format))
+	before, last := "", ""
+	for _, w := range Words(q.text) {
+		if w.Kind == vocabulary.Sign {
+			continue
+		}
+		for _, part := range append(strings.FieldsFunc(w.Text, isHyphenOrSpace), w.Text) {
+			if !q.words[part] {
+				q.words[part] = true
+				q.stems[stemKey(part)] = append(q.stems[stemKey(part)], part)
+			}
+		}
+		if last != "" {
+			q.runs[last+" "+w.Text] = true
+			q.runs[before+" "+last+" "+w.Text] = true
+		}
+		before, last = last, w.Text
+	}
+	return q
+}
+
+func isHyphenOrSpace(r rune) bool { return r == ' ' || r == '-' }
+
+// Text is the question without typesetting.
+func (q *Question) Text() string { return q.text }
+
+// Has reports whether a folded word is one of the question, in any inflection.
+func (q *Question) Has(w string) bool {
+	if q.words[w] || q.words[strings.TrimSuffix(w, "'s")] {
+		return true
+	}
+	for _, other := range q.stems[stemKey(w)] {
+		if inflected(w, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// Exactly reports whether a folded word is one of the question as it is.
+func (q *Question) Exactly(w string) bool { return q.words[w] }
+
+// stemKey is the first three letters of a word.
+func stemKey(w string) string {
+	n := 0
+	for i := range w {
+		if n == 3 {
+			return w[:i]
+		}
+		n++
+	}
+	return w
+}
+
+// inflected reports whether two words may be forms of one: they begin alike, for four
+// letters or for all but the last three of the longer.
+func inflected(a, b string) bool {
+	if a[0] >= '0' && a[0] <= '9' || b[0] >= '0' && b[0] <= '9' {
+		return false
+	}
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	shared := utf8.RuneCountInString(a[:n])
+	longer := max(utf8.RuneCountInString(a), utf8.RuneCountInString(b))
+	shorter := min(utf8.RuneCountInString(a), utf8.RuneCountInString(b))
+	return shared >= 3 && shared >= shorter-1 && shared >= longer-3 || shared >= 5 && shared >= longer-4
+}
+
+// A Word is a word of a text as the rules see it.
+type Word struct {
+	vocabulary.Word
+	Text string // folded
+	// Asked says that the question has the word; Excused that it stands among the same
+	// words there, so that it denies and bounds nothing here.
+	Asked, Excused bool
+}
+
+// Words returns the words of a plain text.
+func Words(s string) []Word {
+	found := vocabulary.Words(nil, s)
+	out := make([]Word, len(found))
+	for i, w := range found {
+		out[i] = Word{Word: w, Text: s[w.Start:w.End]}
+		if w.Kind != vocabulary.Sign {
+			out[i].Text = textmatch.FoldWord(out[i].Text)
+		}
+	}
+	return out
+}
+
+// Words returns the words of a plain text, with what the question says of them.
+func (q *Question) Words(s string) []Word {
+	words := Words(s)
+	var spoken []int
+	for i := range words {
+		if w := &words[i]; w.Kind != vocabulary.Sign {
+			w.Asked = q.Has(w.Text) || w.Kind == vocabulary.Letters && q.hasParts(w.Text)
+			spoken = append(spoken, i)
+		}
+	}
+	for n, i := range spoken {
+		at := func(k int) string {
+			if k < 0 || k >= len(spoken) {
+				return "\x00"
+			}
+			return words[spoken[k]].Text
+		}
+		words[i].Excused = q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)]
+	}
+	return words
+}
+
+// hasParts reports whether every part of a word with hyphens or of a phrase is one of
+// the question.
+func (q *Question) hasParts(w string) bool {
+	parts := strings.FieldsFunc(w, isHyphenOrSpace)
+	if len(parts) < 2 {
+		return false
+	}
+	for _, p := range parts {
+		if !q.Has(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// Sign is the character of a sign, or 0.
+func (w Word) Sign() rune {
+	if w.Kind != vocabulary.Sign {
+		return 0
+	}
+	r, _ := utf8.DecodeRuneInString(w.Text)
+	return r
+}
+
+// Has reports whether the word has one of the classes in a language of the question.
+func (q *Question) has(w Word, c vocabulary.Class) bool { return w.In(c)&q.In != 0 }
