@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/compare"
 )
 
 // containsAny is the only type of rubric.
@@ -23,8 +23,8 @@ var (
 	errThreshold = errors.New("rubric.min_token_f1 must be a number from 0 to 1")
 )
 
-// An answer is one accepted or rejected answer.
-type answer struct {
+// A phrase is one accepted or rejected answer.
+type phrase struct {
 	text   string // normalised
 	words  int
 	counts map[string]int // its tokens
@@ -33,7 +33,7 @@ type answer struct {
 
 // A rubric is a contains_any rubric as it is scored.
 type rubric struct {
-	accepted, rejected []answer
+	accepted, rejected []phrase
 	threshold          *big.Rat
 	declared           bool            // the row names a threshold
 	vocabulary         map[string]bool // the words of all answers
@@ -64,7 +64,7 @@ func newRubric(v jsontext.Value) (*rubric, error) {
 		}
 	}
 	if f := fields["min_token_f1"]; f != nil {
-		n, ok := number.Parse(string(f))
+		n, ok := compare.ParseNumber(string(f))
 		if f.Kind() != '0' || !ok || n.Rat().Sign() < 0 || n.Rat().Cmp(r.threshold) > 0 {
 			return nil, errThreshold
 		}
@@ -74,15 +74,15 @@ func newRubric(v jsontext.Value) (*rubric, error) {
 	return r, nil
 }
 
-func readAnswers(v jsontext.Value) ([]answer, bool) {
+func readAnswers(v jsontext.Value) ([]phrase, bool) {
 	var texts []string
 	if v.Kind() != '[' || json.Unmarshal(v, &texts) != nil || len(texts) == 0 {
 		return nil, false
 	}
-	var out []answer
+	var out []phrase
 	for _, t := range texts {
 		low := lower(t)
-		a := answer{text: textmatch.Tidy(low), words: textmatch.CountWords(t, -1), counts: map[string]int{}}
+		a := phrase{text: textmatch.Tidy(low), words: textmatch.CountWords(t, -1), counts: map[string]int{}}
 		for token := range tokens(low) {
 			a.counts[token]++
 			a.tokens++

@@ -48,7 +48,7 @@ func (r *rubric) score(candidate string) score {
 			break
 		}
 	}
-	all := func(answer) int { return total }
+	all := func(phrase) int { return total }
 	best, top := bestOf(r.accepted, counts, all)
 	s.acceptedF1 = top
 	if s.accepted < 0 && s.acceptedF1.reaches(r.threshold) {
@@ -84,7 +84,7 @@ func (r *rubric) count(low string) (counts map[string]int, total int) {
 
 // bestOf returns the first answer with the greatest F1, or -1 where all are 0.
 // size says how many tokens of the candidate count against an answer.
-func bestOf(answers []answer, counts map[string]int, size func(answer) int) (int, f1) {
+func bestOf(answers []phrase, counts map[string]int, size func(phrase) int) (int, f1) {
 	best, top := -1, f1{}
 	for i, a := range answers {
 		f := f1{total: size(a) + a.tokens}
@@ -113,8 +113,8 @@ func (r *rubric) rejectedBy(text, visible string, counts map[string]int) int {
 	for _, n := range counts {
 		known += n
 	}
-	_, affirmed := bestOf(r.accepted, counts, func(answer) int { return known })
-	i, denied := bestOf(r.rejected, counts, func(a answer) int {
+	_, affirmed := bestOf(r.accepted, counts, func(phrase) int { return known })
+	i, denied := bestOf(r.rejected, counts, func(a phrase) int {
 		n := 0
 		for t, c := range counts {
 			n += min(c, max(a.counts[t], r.affirmed[t]))

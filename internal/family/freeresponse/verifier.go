@@ -24,7 +24,7 @@
 // cannot dilute it, and appending them never turns a failure into a pass.
 //
 // Reasoning blocks and stop tokens of a chat model are not part of the candidate
-// (see [reply.Said]).
+// (see [answer.Said]).
 //
 // Overlap of words is not meaning, so every verdict is labelled [heuristic]. A
 // rubric that is a string needs a judge: the task stays pending with reason
@@ -36,7 +36,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -77,7 +77,7 @@ func (noJudge) Match(candidate string) family.Verdict {
 
 // Match scores a candidate.
 func (r *rubric) Match(candidate string) family.Verdict {
-	s := r.score(reply.Said(candidate))
+	s := r.score(answer.Said(candidate))
 	v := s.verdict()
 	v.Labels = []string{heuristic}
 	v.Metadata = verdict.NewMetadata(r.metadata(candidate, s))

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family"
+	"securebench/internal/family/textmatch/compare"
 	"securebench/internal/task"
 )
 
@@ -13,7 +14,7 @@ import (
 // choice, or with something that is not a choice.
 func baselines() []family.Baseline {
 	var out []family.Baseline
-	for i := range maxChoices {
+	for i := range compare.MaxChoices {
 		out = append(out, pick("always "+label(i), func(choices []string) string {
 			if i >= len(choices) {
 				return ""
@@ -44,7 +45,7 @@ func pick(name string, from func(choices []string) string) family.Baseline {
 	return family.Baseline{Name: name, Answer: func(v task.AgentView) (string, bool) {
 		r, _ := v.Get("choices")
 		choices := texts(r.Value)
-		if len(choices) == 0 || len(choices) > maxChoices {
+		if len(choices) == 0 || len(choices) > compare.MaxChoices {
 			return "", false
 		}
 		answer := from(choices)

@@ -90,7 +90,7 @@ func namedChoices(choices []string, s string) (out []int) {
 		return nil
 	}
 	stripped := func(s string) string { return textmatch.Strip(textmatch.NFC(s)) }
-	for _, form := range [...]func(string) string{stripped, asWritten, textmatch.Normalize} {
+	for _, form := range [...]func(string) string{stripped, written, textmatch.Normalize} {
 		want := form(s)
 		for i, c := range choices {
 			if form(c) == want {
@@ -165,3 +165,7 @@ func texts(v jsontext.Value) []string {
 	}
 	return out
 }
+
+// written is the form in which texts are compared before the normal form: NFC with one
+// space for every run of white space.
+func written(s string) string { return textmatch.Collapse(textmatch.NFC(s)) }

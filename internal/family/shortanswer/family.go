@@ -11,7 +11,7 @@ import (
 	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/compare"
 	"securebench/internal/task"
 )
 
@@ -65,7 +65,7 @@ func check(row family.Row) (out []family.Problem) {
 	}
 	for i, gold := range golds(row.Eval["accepted_answers"]) {
 		path := []string{"eval", "accepted_answers", strconv.Itoa(i)}
-		switch _, isNumber := number.Parse(gold); {
+		switch _, isNumber := compare.ParseNumber(gold); {
 		case textmatch.Normalize(gold) == "":
 			out = append(out, family.Problem{Path: path, Message: "is empty after normalisation",
 				Fix: "spaces, quotes and . , ; : at either end are ignored"})
@@ -85,7 +85,7 @@ func doubtful(row family.Row) []family.Problem {
 		return nil
 	}
 	for _, gold := range golds(row.Eval["accepted_answers"]) {
-		if _, ok := number.Parse(gold); ok {
+		if _, ok := compare.ParseNumber(gold); ok {
 			return nil
 		}
 	}

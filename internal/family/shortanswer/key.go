@@ -4,23 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"regexp"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/compare"
+	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // Reasons why a row cannot be scored.
 var (
 	errNoAnswers  = errors.New("accepted_answers must be a non-empty list of strings and numbers")
 	errTolerance  = errors.New("tolerance must be a number of at least 0 with at most 400 digits and an exponent of at most 400")
-	errMatchType  = errors.New("match.type must be number, text, span or set")
+	errMatchType  = errors.New("match.type must be number, text, span, set or regex")
 	errNotNumber  = errors.New("match.type is number, but an accepted answer is not a number")
 	errMarker     = errors.New("match.marker must not be blank")
+	errMarks      = errors.New("match.marks must not be blank")
 	errSetSize    = errors.New("a set has at most 256 accepted answers")
 	errExtraWords = errors.New("match.max_extra_words must be from 0 to 1000 and requires match.type span")
+	errPattern    = errors.New("match.pattern must be a regular expression with one group")
 )
 
 const (
@@ -32,51 +38,58 @@ const (
 type rule string
 
 const (
-	byDefault rule = "" // number or text, by the accepted answer
+	byDefault rule = "" // by the form of the accepted answer
 	byNumber  rule = "number"
 	byText    rule = "text"
 	bySpan    rule = "span"
 	bySet     rule = "set"
+	byRegex   rule = "regex"
 )
 
 // match is eval.match as a row writes it.
 type match struct {
-	Type          rule    `json:"type"`
-	Marker        *string `json:"marker"`
-	IgnoreCase    *bool   `json:"ignore_case"`
-	MaxExtraWords *int    `json:"max_extra_words"`
+	Type          rule     `json:"type"`
+	Marker        *string  `json:"marker"`
+	IgnoreCase    *bool    `json:"ignore_case"`
+	MaxExtraWords *int     `json:"max_extra_words"`
+	Language      []string `json:"language"`
+	Marks         []string `json:"marks"`
+	Pattern       *string  `json:"pattern"`
 }
 
-// An answer is one accepted answer.
-type answer struct {
-	text     string // normalised
-	number   number.Number
-	isNumber bool
-	asked    bool // the text occurs in the question, or in the format that it asks for
+// An accepted answer is a string or a number of the row.
+type accepted struct {
+	text   string
+	number *compare.Number // of one that is compared as a number
 }
 
 // A key is what a row accepts, and how.
 type key struct {
-	accepted   []answer
-	tolerance  *big.Rat // nil when the row names none
-	rule       rule
-	marker     string // "" for the usual markers
-	keepCase   bool
-	extraWords int
-	question   *number.Question
+	accepted  []accepted
+	tolerance *big.Rat // nil when the row names none
+	rule      rule
+	marker    string // "" for the usual marks
+	options   answer.Options
+	in        vocabulary.Languages
+	keepCase  bool
+	extra     int
+	numbers   compare.Numbers
+	texts     *compare.Texts
+	members   *compare.Members
+	question  *answer.Question
 }
 
 // newKey reads the hidden values of a row; tolerance and match may be absent.
-func newKey(accepted, tolerance, rules jsontext.Value) (*key, error) {
-	k := &key{extraWords: defaultExtraWords, question: number.NewQuestion("", "")}
+func newKey(answers, tolerance, rules jsontext.Value) (*key, error) {
+	k := &key{extra: defaultExtraWords, in: vocabulary.Every, options: answer.Options{ColonA: true}}
 	if err := k.readMatch(rules); err != nil {
 		return nil, err
 	}
 	var items []jsontext.Value
-	if err := json.Unmarshal(accepted, &items); err != nil || len(items) == 0 {
+	if err := json.Unmarshal(answers, &items); err != nil || len(items) == 0 {
 		return nil, errNoAnswers
 	}
-	if k.rule == bySet && len(items) > maxSet {
+	if k.rule == bySet && len(items) > compare.MaxSet {
 		return nil, errSetSize
 	}
 	for _, item := range items {
@@ -87,13 +100,13 @@ func newKey(accepted, tolerance, rules jsontext.Value) (*key, error) {
 		k.accepted = append(k.accepted, a)
 	}
 	if len(tolerance) > 0 && tolerance.Kind() != 'n' {
-		n, ok := number.Parse(string(tolerance))
+		n, ok := compare.ParseNumber(string(tolerance))
 		if tolerance.Kind() != '0' || !ok || n.Rat().Sign() < 0 {
 			return nil, errTolerance
 		}
 		k.tolerance = n.Rat()
 	}
-	return k, nil
+	return k, k.ask("", "")
 }
 
 func (k *key) readMatch(v jsontext.Value) error {
@@ -105,8 +118,12 @@ func (k *key) readMatch(v jsontext.Value) error {
 		return fmt.Errorf("reading match: %w", err)
 	}
 	switch m.Type {
-	case byNumber, byText, bySpan, bySet:
+	case byNumber, byText, bySpan, bySet, byRegex:
 		k.rule = m.Type
+	case byDefault:
+		if m.Language == nil && m.Marks == nil && m.Pattern == nil {
+			return errMatchType
+		}
 	default:
 		return errMatchType
 	}
@@ -120,41 +137,85 @@ func (k *key) readMatch(v jsontext.Value) error {
 		if *n < 0 || *n > maxExtraWords || m.Type != bySpan {
 			return errExtraWords
 		}
-		k.extraWords = *n
+		k.extra = *n
+	}
+	var err error
+	if k.in, err = vocabulary.Parse(m.Language...); err != nil {
+		return fmt.Errorf("match.language: %w", err)
+	}
+	return k.readMarks(m)
+}
+
+// readMarks reads the marks of the pack.
+func (k *key) readMarks(m match) error {
+	for _, mark := range m.Marks {
+		if strings.TrimSpace(mark) == "" {
+			return errMarks
+		}
+	}
+	k.options.Marks = m.Marks
+	if m.Pattern == nil {
+		return nil
+	}
+	var err error
+	if k.options.Pattern, err = regexp.Compile(*m.Pattern); err != nil || k.options.Pattern.NumSubexp() != 1 {
+		return errPattern
 	}
 	return nil
 }
 
-func (k *key) readAnswer(v jsontext.Value) (answer, error) {
+func (k *key) readAnswer(v jsontext.Value) (accepted, error) {
 	text := string(v)
 	switch v.Kind() {
 	case '0':
 	case '"':
 		if err := json.Unmarshal(v, &text); err != nil {
-			return answer{}, errNoAnswers
+			return accepted{}, errNoAnswers
 		}
 	default:
-		return answer{}, errNoAnswers
+		return accepted{}, errNoAnswers
 	}
-	a := answer{text: k.normalize(text)}
-	if k.rule == byText || k.rule == bySpan {
+	a := accepted{text: text}
+	if k.rule == byText || k.rule == bySpan || k.rule == byRegex {
 		return a, nil
 	}
-	a.number, a.isNumber = number.Parse(text)
-	if k.rule == byNumber && !a.isNumber {
-		return answer{}, errNotNumber
+	if n, ok := compare.ParseNumber(text); ok {
+		a.number = &n
+	} else if k.rule == byNumber {
+		return accepted{}, errNotNumber
 	}
 	return a, nil
 }
 
-// ask gives the key the question, whose words may stand next to an answer, and
-// the format that it asks for.
-func (k *key) ask(question, format string) {
-	k.question = number.NewQuestion(question, format)
-	text := k.fold(textmatch.Collapse(question + " " + format))
-	for i := range k.accepted {
-		k.accepted[i].asked = textmatch.HasPhrase(text, k.accepted[i].text)
+// ask gives the key the question, whose words may stand next to an answer, and the
+// format that it asks for. It fails for a pattern that is none.
+func (k *key) ask(question, format string) error {
+	k.question = answer.Ask(question, format, k.in)
+	k.texts = &compare.Texts{KeepCase: k.keepCase, ExtraWords: k.extra}
+	switch k.rule {
+	case byText, bySet:
+		k.texts.Mode = compare.Whole
+	case bySpan:
+		k.texts.Mode = compare.Span
+	case byRegex:
+		k.texts.Mode = compare.Pattern
 	}
+	k.numbers = compare.Numbers{Loose: k.tolerance != nil, Currency: map[string]bool{}}
+	k.members = &compare.Members{Texts: k.texts, Tolerance: k.tolerance}
+	k.texts.Accepted = nil
+	for _, a := range k.accepted {
+		t, err := k.texts.NewText(a.text, k.question)
+		if err != nil {
+			return errPattern
+		}
+		k.members.Accepted = append(k.members.Accepted, compare.Member{Text: t, Number: a.number})
+		if a.number != nil {
+			t = compare.Text{}
+			k.numbers.Accept(*a.number)
+		}
+		k.texts.Accepted = append(k.texts.Accepted, t)
+	}
+	return nil
 }
 
 // fold returns s in NFC, in lower case unless the row keeps it.
@@ -163,9 +224,4 @@ func (k *key) fold(s string) string {
 		return textmatch.NFC(s)
 	}
 	return textmatch.Lower(s)
-}
-
-// normalize returns the form of s in which the row compares text.
-func (k *key) normalize(s string) string {
-	return textmatch.Tidy(k.fold(s))
 }

@@ -26,7 +26,6 @@ import (
 	"strings"
 
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // A Rank says how strongly a statement is marked as the answer.
@@ -62,6 +61,8 @@ type Statement struct {
 	Weak bool
 	// Denied says that what stands before the mark denies or changes what it leads to.
 	Denied bool
+
+	sentence int // in its line
 }
 
 // A Sentence is a sentence of a line.
@@ -152,7 +153,11 @@ func (r *reader) line(source string) {
 		}
 		s := Sentence{Text: p.text[span.Start:span.End], Words: words[:k:k], start: span.Start}
 		s.Raw = p.raw(body, span.Start, span.End)
+		before := len(r.Statements)
 		r.sentence(&s, p, body, n)
+		for i := before; i < len(r.Statements); i++ {
+			r.Statements[i].sentence = len(l.Sentences)
+		}
 		s.Text = strings.Map(unform, s.Text)
 		l.Sentences = append(l.Sentences, s)
 	}

@@ -206,3 +206,6 @@ func digit(r rune) rune {
 // Wide is what [Read] does to the characters of a text before anything else: a row's
 // texts are written so as well.
 func Wide(s string) string { return wide(textmatch.NFC(s)) }
+
+// Collapsed is a text as [Read] sees it before typesetting is removed, on one line.
+func Collapsed(s string) string { return textmatch.Collapse(strings.Map(unform, s)) }

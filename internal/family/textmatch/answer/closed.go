@@ -135,3 +135,47 @@ func (q *Question) Retracts(words []Word) bool {
 	}
 	return false
 }
+
+// Denies reports whether a sentence says of what was said before that it is wrong.
+func (q *Question) Denies(words []Word) bool {
+	for _, w := range words {
+		if !w.Excused && !w.Asked && w.restricts(q, vocabulary.Wrong|vocabulary.Refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxCourtesy is the most words of a sentence that only takes leave or opens a reply.
+const maxCourtesy = 24
+
+// Courteous reports whether a sentence only opens or closes a reply: its first words are
+// those of a courtesy, and it holds no number.
+func (q *Question) Courteous(words []Word) bool {
+	if len(words) > maxCourtesy || len(words) == 0 {
+		return false
+	}
+	for _, w := range words {
+		if w.Kind == vocabulary.Digits {
+			return false
+		}
+	}
+	for len(words) > 1 && words[0].Kind == vocabulary.Sign {
+		words = words[1:]
+	}
+	phrase := ""
+	for _, w := range words[:min(len(words), 3)] {
+		phrase += w.Text + " "
+	}
+	for _, c := range courtesies {
+		if strings.HasPrefix(phrase, c+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// courtesies are the words with which a sentence begins that opens or closes a reply.
+var courtesies = []string{"hope", "i hope", "let me know", "please let", "feel free", "please feel", "if you have", "if you need", "if you'd",
+	"if you would", "is there anything", "do you", "would you", "thank", "thanks", "you're welcome", "good luck", "happy to", "glad to",
+	"have a", "cheers", "enjoy", "sure", "certainly", "of course", "absolutely", "great question", "good question", "okay", "ok"}

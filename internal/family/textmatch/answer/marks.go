@@ -12,7 +12,7 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 	q := r.Question
 	end := s.start + len(s.Text)
 	first := len(r.Statements)
-	add := func(st Statement, start int) {
+	add := func(st found, start int) {
 		if n := len(r.Statements); n > first && !r.Statements[n-1].Praised {
 			last := &r.Statements[n-1]
 			last.Text = strings.TrimSpace(strings.TrimSuffix(last.Text, strings.TrimSpace(p.text[st.from:end])))
@@ -20,8 +20,7 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 			last.Raw = last.Text
 		}
 		st.Line = line
-		st.Statement = r.led(p, source, st.Statement, start, end)
-		r.Statements = append(r.Statements, st.Statement)
+		r.Statements = append(r.Statements, r.led(p, source, st.Statement, start, end))
 	}
 	for i := 0; i < len(s.Words); i++ {
 		w := s.Words[i]

@@ -67,6 +67,9 @@ func (q *Question) Has(w string) bool {
 // Exactly reports whether a folded word is one of the question as it is.
 func (q *Question) Exactly(w string) bool { return q.words[w] }
 
+// HasPair reports whether two words stand next to each other in the question.
+func (q *Question) HasPair(a, b string) bool { return q.runs[a+" "+b] }
+
 // stemKey is the first three letters of a word.
 func stemKey(w string) string {
 	n := 0

@@ -1,4 +1,4 @@
-package multiplechoice
+package compare
 
 import (
 	"cmp"
@@ -41,10 +41,11 @@ func cutAt(s string, layer int) cut {
 	if layer == peelNone {
 		return cut{core: s}
 	}
-	const around = " \"'`“”‘’«»*_✅✓✔☑➡👉\ufe0f" // the last one is how a tick or pointer is shown
-	set := [layers]string{peelMarkup: around, peelBrackets: around + "()[]{}", peelAll: around + "()[]{}$"}[layer]
+	const around = " →∴⇒\"'`“”‘’«»*_✅✓✔☑➡👉\ufe0f" // the last one is how a tick or pointer is shown
+	const brackets = "()[]{}【】「」『』〈〉《》"
+	set := [layers]string{peelMarkup: around, peelBrackets: around + brackets, peelAll: around + brackets + "$"}[layer]
 	right := strings.TrimLeft(s, set)
-	core := strings.TrimRight(right, set+".,;:!")
+	core := strings.TrimRight(right, set+".,;:!。，、；：！")
 	return cut{s[:len(s)-len(right)], core, right[len(core):]}
 }
 
@@ -61,7 +62,7 @@ func (c cut) holds(own cut) bool {
 // is removed in layers, so that a text that itself begins with a dollar sign or a
 // bracket is compared before that is removed. A choice's text as it is
 // written comes first, then a label, then a text in normal form.
-func (k key) exact(s string) set {
+func (k *Choices) exact(s string) Set {
 	cuts := cutAll(s)
 	for layer, c := range cuts {
 		if found := k.written(layer, c, false); found != 0 {
@@ -84,7 +85,7 @@ func (k key) exact(s string) set {
 
 // labelAfter returns the choice that a line gives the text of, and after it
 // the same choice's label in brackets: "Paris (B)".
-func (k key) labelAfter(s string) set {
+func (k *Choices) labelAfter(s string) Set {
 	s = strings.TrimRight(s, ".,;:! *_`")
 	i := strings.LastIndexAny(s, "([")
 	if i < 1 || len(s) != i+3 || !strings.ContainsRune(")]", rune(s[i+2])) {
@@ -96,8 +97,8 @@ func (k key) labelAfter(s string) set {
 // written returns the choices whose text, as the row writes it, is the core of
 // c with as much of its surroundings as belongs to the text. A text that is
 // itself a label counts only where labels is true.
-func (k key) written(layer int, c cut, labels bool) set {
-	best, found := 0, set(0)
+func (k *Choices) written(layer int, c cut, labels bool) Set {
+	best, found := 0, Set(0)
 	for i, t := range k.texts {
 		own := t.cuts[layer]
 		if t.normal == "" || t.isLabel && !labels || !c.holds(own) {
@@ -115,7 +116,7 @@ func (k key) written(layer int, c cut, labels bool) set {
 // text returns the choices with the text s in normal form; text that normalises
 // to nothing has none. A text much longer than every choice is not normalised:
 // lower case and NFC shorten one by half at most.
-func (k key) text(s string) (found set) {
+func (k *Choices) text(s string) (found Set) {
 	if len(s) > 2*k.longest+maxEdge {
 		return 0
 	}
@@ -131,7 +132,7 @@ func (k key) text(s string) (found set) {
 // labelled returns the choice that a line gives both label and text of. The
 // first text that is written as a choice's decides: with the label of another
 // choice it names nothing.
-func (k key) labelled(cuts [layers]cut) set {
+func (k *Choices) labelled(cuts [layers]cut) Set {
 	for layer, c := range cuts {
 		for _, rest := range k.afterLabel(c.core) {
 			tail := cutAt(rest, layer)
@@ -153,14 +154,14 @@ func (k key) labelled(cuts [layers]cut) set {
 
 // afterLabel returns what may be the text after the label and the separators
 // that s begins with, the longest first.
-func (k key) afterLabel(s string) (rests []string) {
+func (k *Choices) afterLabel(s string) (rests []string) {
 	if s == "" || len(s) > 2*k.longest+maxEdge+maxSeparator || k.label(s[:1]) == 0 {
 		return nil
 	}
 	rest := s[1:]
 	for range maxSeparator {
 		r, size := utf8.DecodeRuneInString(rest)
-		if !strings.ContainsRune(" )]}.:,-–—*_`", r) || size == 0 || isMinus(rest) {
+		if !strings.ContainsRune(" )]}.:,-–—*_`、】」』，：。", r) || size == 0 || isMinus(rest) {
 			break
 		}
 		rest = rest[size:]
@@ -176,5 +177,5 @@ func isMinus(s string) bool {
 		return false
 	}
 	r, _ := utf8.DecodeRuneInString(s[1:])
-	return !unicode.IsLetter(r) && !strings.ContainsRune(markup, r)
+	return !unicode.IsLetter(r) && !strings.ContainsRune(textmatch.Markup, r)
 }

@@ -1,0 +1,141 @@
+package answer
+
+import (
+	"securebench/internal/verdict"
+)
+
+// A Finding says what a reader found in a statement.
+type Finding uint8
+
+// The findings.
+const (
+	Nothing Finding = iota // no value, so that it states none
+	Stated                 // one value, and all around it is understood
+	Unclear                // a value, and something that may change it
+	Several                // values that differ
+)
+
+// A Reading is what a statement gives to a reader.
+type Reading struct {
+	Finding Finding
+	Value   any
+	Why     string // names the rule, of one that is not [Stated]
+}
+
+// A Reader understands statements in one way: as a number, a choice, a text.
+type Reader interface {
+	// Read reads what a mark leads to, or a form encloses.
+	Read(q *Question, st Statement) Reading
+	// Unmarked reads a reply without marks; the line is the one that decides.
+	Unmarked(r *Reply) (reading Reading, line int)
+	// Same reports whether two values are the same answer.
+	Same(a, b any) bool
+	// Both returns what two values that are the same say together.
+	Both(a, b any) any
+	// Other reports whether a sentence after the answer gives another one. Alone says that
+	// the sentence is on the line of the answer, so that a short one is an answer.
+	Other(q *Question, s Sentence, value any, alone bool) bool
+}
+
+// maxDissent is the most words of an unclear statement that voids the others of its
+// rank; a longer one is prose.
+const maxDissent = 8
+
+// Decide returns what a reply states: of the highest rank at which something is stated,
+// all of it the same, the last statement clear, and nothing after it that takes it back.
+// It never looks at what is accepted. Cut says that the reply was cut off, so that only
+// marks count.
+func (r *Reply) Decide(reader Reader, cut bool) (Reading, verdict.Reason, string) {
+	got, last := r.highest(reader)
+	line := 0
+	switch {
+	case last >= 0:
+		line = r.Statements[last].Line
+	case cut:
+		return Reading{}, verdict.WrongAnswer, "the reply was cut off before it marked an answer"
+	default:
+		got, line = reader.Unmarked(r)
+	}
+	switch got.Finding {
+	case Nothing:
+		return got, verdict.WrongAnswer, why(got, "the reply does not state an answer")
+	case Several:
+		return got, verdict.AmbiguousAnswer, why(got, "the reply states several answers")
+	case Unclear:
+		return got, verdict.AmbiguousAnswer, why(got, "the reply does not state one answer clearly")
+	}
+	if r.takenBack(reader, got.Value, line, last) {
+		return got, verdict.AmbiguousAnswer, "the reply takes back the answer that it states"
+	}
+	return got, "", ""
+}
+
+// highest reads the statements of the highest rank at which something is stated, and
+// returns their common reading and the last of them, or -1.
+func (r *Reply) highest(reader Reader) (got Reading, last int) {
+	var readings []Reading
+	var at []int
+	top := Unmarked
+	for i, st := range r.Statements {
+		if st.Rank < top || st.Rank == Unmarked {
+			continue
+		}
+		reading := reader.Read(r.Question, st)
+		if reading.Finding == Nothing {
+			continue
+		}
+		if st.Rank > top {
+			top, readings, at = st.Rank, readings[:0], at[:0]
+		}
+		readings, at = append(readings, reading), append(at, i)
+	}
+	if len(readings) == 0 {
+		return Reading{}, -1
+	}
+	last = at[len(at)-1]
+	got = readings[len(readings)-1]
+	if got.Finding != Stated {
+		return got, last
+	}
+	for n, reading := range readings[:len(readings)-1] {
+		switch {
+		case reading.Finding == Stated && !reader.Same(got.Value, reading.Value):
+			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
+		case reading.Finding != Stated && len(Words(r.Statements[at[n]].Text)) <= maxDissent:
+			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
+		case reading.Finding == Stated:
+			got.Value = reader.Both(got.Value, reading.Value)
+		}
+	}
+	return got, last
+}
+
+func why(r Reading, otherwise string) string {
+	if r.Why != "" {
+		return r.Why
+	}
+	return otherwise
+}
+
+// takenBack reports whether a sentence after the deciding statement gives another
+// answer: one that begins as a second thought, or a short one on the same line.
+func (r *Reply) takenBack(reader Reader, value any, line, last int) bool {
+	q := r.Question
+	for n := line; n < len(r.Lines); n++ {
+		for i, s := range r.Lines[n].Sentences {
+			if n == line && (last < 0 || !r.after(last, n, i)) {
+				continue
+			}
+			if (q.Retracts(s.Words) || n == line) && reader.Other(q, s, value, n == line) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// after reports whether sentence i of line n follows the statement.
+func (r *Reply) after(statement, n, i int) bool {
+	st := r.Statements[statement]
+	return st.Line < n || st.Line == n && i > st.sentence
+}

@@ -1,0 +1,499 @@
+package compare
+
+import (
+	"cmp"
+	"errors"
+	"math/bits"
+	"slices"
+	"strings"
+	"unicode"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// MaxChoices is as many as there are labels.
+const MaxChoices = 26
+
+// Reasons why choices cannot be read.
+var (
+	ErrNoChoices      = errors.New("the row has no choices")
+	ErrTooManyChoices = errors.New("the row has more than 26 choices")
+)
+
+// A Set is a set of choices: bit i is the choice at position i.
+type Set uint32
+
+// Several reports whether s contains more than one choice.
+func (s Set) Several() bool { return s&(s-1) != 0 }
+
+// Choices reads statements as the name of a choice: its label, its text, or both.
+type Choices struct {
+	texts   []text
+	longest int // bytes of the longest text in normal form
+}
+
+// A text is the text of a choice in the forms that are compared.
+type text struct {
+	cuts    [layers]cut // as the row writes it
+	normal  string
+	plain   string // without typesetting and articles
+	isLabel bool   // it reads as a label
+}
+
+// NewChoices prepares the choices of a row.
+func NewChoices(choices []string) (*Choices, error) {
+	switch {
+	case len(choices) == 0:
+		return nil, ErrNoChoices
+	case len(choices) > MaxChoices:
+		return nil, ErrTooManyChoices
+	}
+	k := &Choices{}
+	for _, c := range choices {
+		c = answer.Wide(c)
+		t := text{cuts: cutAll(textmatch.Collapse(c)), normal: textmatch.Normalize(c), plain: bare(c)}
+		k.texts = append(k.texts, t)
+		k.longest = max(k.longest, len(t.normal), len(c))
+	}
+	for i := range k.texts {
+		t := &k.texts[i]
+		bare := strings.TrimRight(strings.TrimLeft(t.cuts[peelNone].core, " ()[]{}"), " ()[]{}.,;:!")
+		t.isLabel = k.label(bare) != 0
+	}
+	return k, nil
+}
+
+// label returns the choice that s is the label of: one ASCII letter in range.
+func (k *Choices) label(s string) Set {
+	if len(s) != 1 {
+		return 0
+	}
+	i := int(s[0]|0x20) - 'a'
+	if i < 0 || i >= len(k.texts) {
+		return 0
+	}
+	return 1 << i
+}
+
+// bare is a text in normal form without typesetting and an article before it.
+func bare(s string) string {
+	s = textmatch.Normalize(answer.Plain(s))
+	for _, article := range [...]string{"the ", "a ", "an "} {
+		if rest, ok := strings.CutPrefix(s, article); ok {
+			return rest
+		}
+	}
+	return s
+}
+
+// Same reports whether two sets have a choice in common.
+func (*Choices) Same(a, b any) bool { return a.(Set)&b.(Set) != 0 }
+
+// Both returns the choices that both may mean.
+func (*Choices) Both(a, b any) any { return a.(Set) & b.(Set) }
+
+// named returns a reading of the choices that are named.
+func named(s Set) answer.Reading { return answer.Reading{Finding: answer.Stated, Value: s} }
+
+// hedged is the reading of a text that speaks of choices and names none.
+func hedged(why string) answer.Reading { return answer.Reading{Finding: answer.Unclear, Why: why} }
+
+// Read reads the choice that a mark leads to, or a box encloses.
+func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
+	if st.Form {
+		return k.enclosed(q, st)
+	}
+	if st.Praised {
+		if c := k.closed(q, st.Text); c != 0 && !st.Denied {
+			return named(c)
+		}
+		if k.mentions(st.Text) != 0 {
+			return hedged("words beside the choice that is called right are not understood")
+		}
+		return answer.Reading{}
+	}
+	for _, s := range slices.Compact([]string{st.Rest, st.Text}) {
+		if c := cmp.Or(k.exact(s), k.closed(q, s)); c != 0 {
+			return named(c)
+		}
+	}
+	if st.Weak {
+		return answer.Reading{}
+	}
+	if c := k.explained(q, st.Text); c != 0 {
+		return named(c)
+	}
+	if k.mentions(st.Text) != 0 || k.begins(st.Text) {
+		return hedged("the answer names no choice, or what stands beside it is not understood")
+	}
+	return answer.Reading{}
+}
+
+// begins reports whether a text begins with a capital label.
+func (k *Choices) begins(s string) bool {
+	s = strings.TrimLeft(s, " *_`([{\"'")
+	return s != "" && s[0] < 'a' && k.label(s[:1]) != 0 && isLone(s, 0)
+}
+
+// enclosed reads what a form encloses; around it nothing may oppose or name another.
+func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Reading {
+	c := cmp.Or(k.exact(st.Text), k.exact(st.Raw), k.closed(q, st.Text))
+	if c == 0 {
+		if k.mentions(st.Text)|k.mentions(st.Before)|k.mentions(st.After) != 0 {
+			return hedged("a form holds more than a choice")
+		}
+		return answer.Reading{}
+	}
+	if k.mentions(st.After)&^c != 0 || k.listed(st.Before)&^c != 0 {
+		return hedged("another choice stands beside the form")
+	}
+	if q.Around(st.Before, st.After) != nil {
+		return hedged("a word beside the form denies or doubts it")
+	}
+	return named(c)
+}
+
+// closed returns the choice that a text names where all words beside it are understood:
+// harmless ones before it, and after it too.
+func (k *Choices) closed(q *answer.Question, s string) Set {
+	words := q.Words(s)
+	if n := len(words); n == 0 || words[n-1].Sign() == '?' {
+		return 0
+	}
+	for i := 0; i <= len(words) && i < maxFrame; i++ {
+		if i > 0 && !q.Closed(words[:i], vocabulary.Conclusion|vocabulary.And&0) {
+			return 0
+		}
+		if i == len(words) {
+			return 0
+		}
+		if i > 0 && (words[i-1].Sign() == '-' && words[i-1].End == words[i].Start) {
+			continue
+		}
+		if c := k.exact(s[words[i].Start:]); c != 0 && (i == 0 || !k.isWord(s[words[i].Start:])) {
+			return c
+		}
+		for j := len(words); j > i+1 && j > len(words)-maxTail; j-- {
+			if !q.Closed(words[j-1:], vocabulary.Conclusion) {
+				break
+			}
+			if c := k.exact(s[words[i].Start:words[j-1].Start]); c != 0 && !isArticle(s[words[i].Start:]) {
+				return c
+			}
+		}
+	}
+	return 0
+}
+
+// maxFrame and maxTail are the most words before and after a choice that are tried.
+const (
+	maxFrame = 40
+	maxTail  = 12
+)
+
+// isWord reports whether a text is a word of the language rather than the label that it
+// could be.
+func (k *Choices) isWord(s string) bool { return s == "a" }
+
+// isArticle reports whether a text begins with A or I as a word: another follows.
+func isArticle(s string) bool {
+	return len(s) > 2 && (s[0]|0x20 == 'a' || s[0]|0x20 == 'i') && s[1] == ' ' && s[2] >= 'a' && s[2] <= 'z' && s[0] != 'B'
+}
+
+// explained returns the choice that a text names before an explanation, which speaks of
+// no other.
+func (k *Choices) explained(q *answer.Question, s string) Set {
+	words := q.Words(s)
+	for i := 1; i < len(words); i++ {
+		w := words[i]
+		reason := w.In(vocabulary.Reason)&q.In != 0
+		if !reason && !k.mayExplain(s, w) {
+			continue
+		}
+		head := strings.TrimSpace(s[:w.Start])
+		c := cmp.Or(k.exact(head), k.closed(q, head))
+		if c == 0 {
+			continue
+		}
+		tail := s[w.Start:]
+		if reason || i+1 < len(words) && words[i+1].In(vocabulary.Reason)&q.In != 0 {
+			return c
+		}
+		if k.mentions(tail)&^c != 0 || !q.Explains(words[i:]) || k.described(tail)&^c != 0 {
+			return 0
+		}
+		return c
+	}
+	return 0
+}
+
+// mayExplain reports whether an explanation may begin with a sign.
+func (k *Choices) mayExplain(s string, w answer.Word) bool {
+	c := w.Sign()
+	switch {
+	case c == 0:
+		return false
+	case strings.ContainsRune(",;:(、，；：。—–", c):
+		return true
+	case c == '.':
+		return w.End < len(s)
+	case c == '-':
+		return w.Start > 0 && w.End < len(s) && (s[w.Start-1] == ' ' && s[w.End] == ' ' || s[w.End] == '-' || s[w.Start-1] == '-')
+	}
+	return false
+}
+
+// described returns the choice whose text a description is, articles and brackets aside.
+func (k *Choices) described(s string) (found Set) {
+	s = bare(strings.Trim(s, " .,;:!()[]-–—\"'“”*_`"))
+	for i, t := range k.texts {
+		if t.plain == s && s != "" {
+			found |= 1 << i
+		}
+	}
+	return found
+}
+
+// Unmarked reads a reply without marks: sentences that name a choice, or call one right,
+// and lines that are one. All must agree.
+func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
+	q := r.Question
+	got, line := answer.Reading{Why: "the reply does not name exactly one choice"}, 0
+	several := false
+	take := func(c answer.Reading, n int, counts bool) {
+		switch {
+		case c.Finding == answer.Nothing:
+			return
+		case got.Finding == answer.Nothing && counts:
+			got, line = c, n
+		case got.Finding == answer.Stated && c.Finding == answer.Stated && !k.Same(got.Value, c.Value):
+			several = true
+		case got.Finding == answer.Stated && c.Finding == answer.Stated:
+			got.Value = got.Value.(Set) & c.Value.(Set)
+			if counts {
+				line = n
+			}
+		case counts:
+			got, line = c, n
+		}
+	}
+	for n, l := range r.Lines {
+		for _, st := range r.Statements {
+			if st.Line == n && st.Rank == answer.Unmarked {
+				take(k.Read(q, st), n, true)
+			}
+		}
+		if c := k.line(r, n); c.Finding != answer.Nothing {
+			take(c, n, k.decides(r, n))
+			continue
+		}
+		for _, s := range l.Sentences {
+			if s.Void {
+				continue
+			}
+			if c := k.closed(q, s.Text); c != 0 {
+				take(named(c), n, true)
+			}
+		}
+	}
+	if several {
+		got.Finding, got.Why = answer.Several, "the reply names different choices"
+	}
+	if got.Finding == answer.Nothing && len(r.Lines) > 0 && k.enumerates(r.Lines[len(r.Lines)-1].Text) {
+		got.Finding, got.Why = answer.Several, "the reply names several choices"
+	}
+	return got, line
+}
+
+// line reads a line that is a choice as a whole, or begins with a label as if it were.
+func (k *Choices) line(r *answer.Reply, n int) answer.Reading {
+	l := r.Lines[n]
+	for _, s := range slices.Compact([]string{answer.Collapsed(l.Source), l.Text}) {
+		if c := k.exact(s); c != 0 {
+			return named(c)
+		}
+	}
+	c, rest := k.lead(l.Text)
+	if c == 0 {
+		return answer.Reading{}
+	}
+	if d := k.described(rest); d != 0 {
+		if d&c != 0 {
+			return named(c)
+		}
+		return hedged("a label stands before the text of another choice")
+	}
+	if k.restates(r.Question, rest, c) || r.Question.Explains(r.Question.Words(rest)) && reasoned(r.Question, rest) {
+		return named(c)
+	}
+	return hedged("a label stands before a text that is not its choice's")
+}
+
+// reasoned reports whether a text gives a reason.
+func reasoned(q *answer.Question, s string) bool {
+	for _, w := range q.Words(s) {
+		if w.Kind != vocabulary.Sign {
+			return w.In(vocabulary.Reason)&q.In != 0
+		}
+	}
+	return false
+}
+
+// restates reports whether a text is that of a choice among words that are understood.
+func (k *Choices) restates(q *answer.Question, s string, c Set) bool {
+	i := bits.TrailingZeros32(uint32(c))
+	own := k.texts[i].plain
+	if own == "" {
+		return false
+	}
+	before, after, ok := textmatch.FindSpan(textmatch.Lower(answer.Plain(s)), own)
+	return ok && q.Closed(q.Words(before), 0) && q.Closed(q.Words(after), 0)
+}
+
+// lead returns the choice whose capital label begins a line, with a sign that parts it
+// from what follows, and what follows.
+func (k *Choices) lead(s string) (Set, string) {
+	t := strings.TrimLeft(s, " *_`([{（【")
+	if t == "" || t[0] > 'Z' {
+		return 0, ""
+	}
+	c := k.label(t[:1])
+	rest := strings.TrimLeft(t[1:], "*_`")
+	if c == 0 || rest == "" || !strings.ContainsAny(rest[:1], ").:]},") && !strings.HasPrefix(rest, " - ") && !strings.HasPrefix(rest, "、") {
+		return 0, ""
+	}
+	rest = strings.TrimLeft(rest, " *_`).:]},-、")
+	return c, rest
+}
+
+// decides reports whether a line that is a choice counts as the answer: it is the last
+// line that says something, or the first of a text that was not cut off; and no line
+// before it announces a list or repeats the question.
+func (k *Choices) decides(r *answer.Reply, n int) bool {
+	last := len(r.Lines) - 1
+	for last > n && k.idle(r.Question, r.Lines[last]) {
+		last--
+	}
+	if n > 0 {
+		before := strings.TrimRight(r.Lines[n-1].Text, " *_`")
+		if strings.HasSuffix(before, ":") && !k.announces(r.Question, before) || strings.HasSuffix(before, "?") && k.label(strings.Trim(r.Lines[n].Text, " ().*")) == 0 {
+			return false
+		}
+	}
+	if n == last {
+		return true
+	}
+	end := strings.TrimRight(r.Lines[len(r.Lines)-1].Text, " *_`\"')")
+	whole := strings.HasSuffix(end, ".") || strings.HasSuffix(end, "!") || strings.HasSuffix(end, "。") || textmatch.CountWords(end, 4) < 4 && !strings.HasSuffix(end, ":")
+	return n == 0 && whole || k.label(strings.Trim(r.Lines[n].Text, " ().*[]{}`")) != 0 && whole
+}
+
+// announces reports whether a line announces an answer rather than a list.
+func (k *Choices) announces(q *answer.Question, s string) bool {
+	for _, w := range q.Words(s) {
+		if w.In(vocabulary.Answer|vocabulary.Final|vocabulary.Choose|vocabulary.Conclusion)&q.In != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// idle reports whether a line adds nothing to an answer before it: a courtesy, or a name
+// with a value.
+func (k *Choices) idle(q *answer.Question, l answer.Line) bool {
+	return len(l.Text) < 120 && k.mentions(l.Text) == 0 && (strings.HasSuffix(l.Text, "!") || strings.Contains(l.Text, ": "))
+}
+
+// Other reports whether a sentence after the answer names another choice.
+func (k *Choices) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
+	c := value.(Set)
+	if q.Retracts(s.Words) {
+		return k.mentions(s.Text)&^c != 0 || q.Denies(s.Words) && len(s.Words) < 5
+	}
+	if found := cmp.Or(k.exact(s.Text), k.described(s.Text)); alone && found != 0 {
+		return found&c == 0
+	}
+	return false
+}
+
+// mentions returns the choices that a text mentions: labels in brackets or as lone
+// capitals, and whole texts.
+func (k *Choices) mentions(s string) (found Set) {
+	s = s[:min(len(s), maxReason)]
+	for i := range len(s) {
+		c := k.label(s[i : i+1])
+		if c == 0 || !isLone(s, i) {
+			continue
+		}
+		bracketed := strings.HasSuffix(s[:i], "(") || strings.HasSuffix(s[:i], "[") || strings.HasPrefix(s[i+1:], ")") || strings.HasPrefix(s[i+1:], "]")
+		if bracketed || s[i] < 'a' && !isPronoun(s[i], s[i+1:]) {
+			found |= c
+		}
+	}
+	text := textmatch.Lower(s)
+	for i, t := range k.texts {
+		if _, _, ok := textmatch.FindSpan(text, t.normal); ok && !t.isLabel {
+			found |= 1 << i
+		}
+	}
+	return found
+}
+
+// maxReason is how many bytes of a text are searched for other choices.
+const maxReason = 4096
+
+// listed returns the choices whose labels stand as capitals before a form with nothing
+// but marks and frame words: "Answer A, answer: B" is two answers.
+func (k *Choices) listed(before string) Set {
+	found := Set(0)
+	for i := range len(before) {
+		if before[i] < 'a' && isLone(before, i) && !isPronoun(before[i], before[i+1:]) {
+			found |= k.label(before[i : i+1])
+		}
+	}
+	if textmatch.CountWords(before, 8) > 6 {
+		return 0
+	}
+	return found
+}
+
+// isPronoun reports whether a capital A or I before rest is a word rather than a label.
+func isPronoun(c byte, rest string) bool {
+	if c != 'A' && c != 'I' || len(rest) < 2 || rest[0] != ' ' {
+		return c == 'I' && strings.HasPrefix(rest, "'")
+	}
+	if rest[1] < 'a' || rest[1] > 'z' {
+		return false
+	}
+	next, _, _ := strings.Cut(rest[1:], " ")
+	return next != "or" && next != "and" && next != "is"
+}
+
+// isLone reports whether no letter, digit, _ or ' touches the character at s[i].
+func isLone(s string, i int) bool {
+	return (i == 0 || !isWordByte(s[i-1])) && (i+1 == len(s) || !isWordByte(s[i+1]))
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c == '\'' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+}
+
+// enumerates reports whether a line holds several choices as words or as parts of a list.
+func (k *Choices) enumerates(line string) bool {
+	line = line[:min(len(line), maxReason)]
+	seen := Set(0)
+	for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(",;/|、，", r) }) {
+		seen |= k.text(part)
+		for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return r == ' ' }) {
+			word = cutAt(word, peelAll).core
+			if len(word) == 1 && unicode.IsUpper(rune(word[0])) {
+				seen |= k.label(word)
+			} else {
+				seen |= k.text(word)
+			}
+		}
+	}
+	return seen.Several()
+}

@@ -1,0 +1,79 @@
+package compare
+
+import (
+	"regexp"
+	"strings"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/answer"
+)
+
+// isFormula reports whether an accepted answer has mathematical signs, so that the ways
+// in which those are written must not matter.
+func isFormula(s string) bool {
+	return strings.ContainsAny(s, `\^=<>√π∞≤≥/+*`) && !strings.ContainsAny(s, "#@") && !strings.Contains(s, "://") ||
+		strings.ContainsAny(s, "([{") && strings.ContainsAny(s, "0123456789") && !strings.ContainsFunc(s, isLongWord(s)) ||
+		algebra.MatchString(s)
+}
+
+// algebra is a short term such as 3x-2.
+var algebra = regexp.MustCompile(`^[-−+]?[0-9]*[a-z]?( ?[-−+*/] ?[0-9a-z]+)+$|^[0-9]+[a-z]$`)
+
+// isLongWord makes a predicate that is true for every rune if s has a word of four
+// letters or more.
+func isLongWord(s string) func(rune) bool {
+	long := longWord.MatchString(s)
+	return func(rune) bool { return long }
+}
+
+var longWord = regexp.MustCompile(`\pL{4}`)
+
+// canonical returns a formula in the one form that is compared: without typesetting and
+// spaces, with one way to write roots, powers, products and fractions. Numbers that a
+// space parts stay apart.
+func canonical(s string) string {
+	s = answer.Plain(strings.Trim(s, " "))
+	s = strings.TrimRight(strings.Trim(s, " *_`\"'"), " .,;:")
+	s = apart.ReplaceAllString(s, "$1␣$2")
+	s = apart.ReplaceAllString(s, "$1␣$2")
+	s = formulaForms.Replace(s)
+	s = braced.ReplaceAllString(s, "$1")
+	s = rooted.ReplaceAllString(s, "√$1")
+	s = product.ReplaceAllString(s, "$1$2")
+	s = product.ReplaceAllString(s, "$1$2")
+	s = thousands.ReplaceAllStringFunc(s, func(t string) string {
+		if strings.ContainsAny(t, "([{") {
+			return t
+		}
+		return t
+	})
+	return textmatch.Lower(s)
+}
+
+var (
+	apart        = regexp.MustCompile(`([0-9]) +([0-9])`)
+	formulaForms = strings.NewReplacer(" ", "", "−", "-", "–", "-", "²", "^2", "³", "^3", "bmatrix", "pmatrix", "sqrt", "√", "**", "^",
+		"oo", "∞", "degrees", "°", "degree", "°", `\$`, "$", `\ `, "")
+	braced    = regexp.MustCompile(`\{([^{}]?|[0-9.]+)\}`)
+	rooted    = regexp.MustCompile(`√\(([^()]*)\)`)
+	product   = regexp.MustCompile(`([0-9a-zA-Zπ)])[·*×]([a-zA-Zπ√(])`)
+	thousands = regexp.MustCompile(`\b[0-9]{1,3}(,[0-9]{3})+\b`)
+	names     = regexp.MustCompile(`^[a-z](\([a-z]\))?[=∈]`)
+	about     = regexp.MustCompile(`≈.*$`)
+)
+
+// sameFormula reports whether a stated formula is the accepted one. A name before it and
+// an approximation after it are left out where the accepted one has none.
+func sameFormula(stated, gold string) bool {
+	if stated == gold {
+		return true
+	}
+	if !strings.ContainsAny(gold, "=∈") {
+		stated = names.ReplaceAllString(stated, "")
+	}
+	if !strings.Contains(gold, "≈") {
+		stated = about.ReplaceAllString(stated, "")
+	}
+	stated = strings.TrimRight(stated, ".")
+	return stated == gold || strings.TrimSuffix(stated, "%") != "" && stated == strings.TrimSuffix(gold, ".")
+}

@@ -1,0 +1,609 @@
+package compare
+
+import (
+	"math/big"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+const (
+	unitClass     = vocabulary.Unit
+	everyLanguage = vocabulary.Every
+)
+
+// Numbers reads statements as numbers.
+type Numbers struct {
+	Loose bool // a number may be approximate, because the row has a tolerance
+	// Percent and Currency are what accepted answers are written with.
+	Percent  bool
+	Currency map[string]bool
+}
+
+// Same reports whether two numbers are the same answer.
+func (Numbers) Same(a, b any) bool {
+	x, y := a.(Number), b.(Number)
+	if x.percent != y.percent {
+		hundred := big.NewRat(100, 1)
+		if x.percent {
+			x.value = new(big.Rat).Quo(x.value, hundred)
+		} else {
+			y.value = new(big.Rat).Quo(y.value, hundred)
+		}
+	}
+	return x.value.Cmp(y.value) == 0 && (x.currency == y.currency || x.currency == "" || y.currency == "")
+}
+
+// Read reads the number that a statement gives.
+func (c Numbers) Read(q *answer.Question, st answer.Statement) answer.Reading {
+	if st.Form && st.Rank == answer.Boxed {
+		return c.boxed(q, st)
+	}
+	got := c.read(q, st.Text)
+	if got.Finding == answer.Unclear && st.Denied {
+		return answer.Reading{}
+	}
+	return got
+}
+
+// boxed reads a box: what touches it belongs to it, and what is around it must not
+// oppose.
+func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading {
+	before, after := strings.TrimRight(st.Before, " "), strings.TrimLeft(st.After, " ")
+	if i := strings.LastIndexAny(before, "=:"); i >= 0 {
+		before = before[i+1:]
+	}
+	touching := ""
+	for before != "" {
+		r, n := utf8.DecodeLastRuneInString(before)
+		if textmatch.IsLetterOrNumber(r) && !unicode.IsDigit(r) && r != '√' || strings.ContainsRune(".,;!?()[]\"'“”*", r) {
+			break
+		}
+		if touching == "" && textmatch.IsSpace(r) && isDash(r) {
+			break
+		}
+		touching = string(r) + touching
+		before = before[:len(before)-n]
+	}
+	if textmatch.CountWords(before, 1) > 0 && strings.HasPrefix(touching, " ") {
+		touching = strings.TrimLeft(touching, " –—-") // a dash between clauses
+	}
+	follows := ""
+	if words := q.Words(after); len(words) > 0 && after != "" && !strings.ContainsRune(".,;:!?)]\"'“”*-–—(", rune(after[0])) {
+		end := 0
+		for _, w := range words[:min(len(words), 3)] {
+			if w.Kind == vocabulary.Letters && w.In(vocabulary.Scale|vocabulary.Unit) == 0 || w.Kind == vocabulary.Sign && strings.ContainsRune(".,;:!?)", w.Sign()) {
+				break
+			}
+			end = w.End
+		}
+		follows = after[:end]
+	}
+	got := c.read(q, strings.TrimSpace(touching+st.Text+" "+follows))
+	if got.Finding != answer.Stated {
+		return got
+	}
+	if w := q.Around(st.Before, st.After); w != nil {
+		return answer.Reading{Finding: answer.Unclear, Why: "a word beside the boxed number denies, bounds or multiplies it"}
+	}
+	return got
+}
+
+// Unmarked reads the last line with a number.
+func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading, int) {
+	q := r.Question
+	for n := len(r.Lines) - 1; n >= 0; n-- {
+		line := r.Lines[n]
+		last := -1
+		for i, s := range line.Sentences {
+			if !c.holds(q, s.Words) {
+				continue
+			}
+			last = i
+		}
+		if last < 0 {
+			for _, s := range line.Sentences {
+				if q.Denies(s.Words) {
+					return answer.Reading{Finding: answer.Nothing}, n
+				}
+			}
+			continue
+		}
+		if line.Sentences[last].Void {
+			return answer.Reading{Finding: answer.Nothing, Why: "the sentence with the last number marks none"}, n
+		}
+		got := c.read(q, line.Sentences[last].Text)
+		if got.Finding != answer.Stated {
+			if whole := c.read(q, line.Text); whole.Finding == answer.Stated {
+				got = whole
+			}
+			return got, n
+		}
+		for _, s := range line.Sentences[:last] {
+			if c.Other(q, s, got.Value, false) && !s.Void {
+				return answer.Reading{Finding: answer.Several, Why: "the last line holds another number"}, n
+			}
+		}
+		return got, n
+	}
+	return answer.Reading{Why: "the reply holds no number"}, 0
+}
+
+// holds reports whether a sentence has a number.
+func (c Numbers) holds(q *answer.Question, words []answer.Word) bool {
+	for i, w := range words {
+		if w.Kind == vocabulary.Digits {
+			return true
+		}
+		if _, n := vocabulary.ReadNumber(plainWords(words[i:]), q.In); n > 0 && !w.Asked && w.In(vocabulary.Frame) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func plainWords(words []answer.Word) []vocabulary.Word {
+	out := make([]vocabulary.Word, min(len(words), 12))
+	for i := range out {
+		out[i] = words[i].Word
+	}
+	return out
+}
+
+// Other reports whether a sentence holds a number that is neither the value nor the
+// question's.
+func (c Numbers) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
+	if alone && len(s.Words) > maxBare && !q.Retracts(s.Words) {
+		return false
+	}
+	l := c.list(q, s.Text, q.Words(s.Text))
+	for _, v := range l.values {
+		if !v.asked && !c.Same(v.Number, value) {
+			return !l.computes(value)
+		}
+	}
+	return false
+}
+
+// maxBare is the most words of a sentence that is taken for an answer of its own.
+const maxBare = 6
+
+// A numeral is a number in a text: words[from:to].
+type numeral struct {
+	Number
+	from, to int
+	asked    bool // only says what the answer counts, as the question does
+}
+
+// A listing is a text with its numbers.
+type listing struct {
+	q      *answer.Question
+	text   string
+	words  []answer.Word
+	values []numeral
+}
+
+func (c Numbers) list(q *answer.Question, text string, words []answer.Word) *listing {
+	l := &listing{q: q, text: text, words: words}
+	for i := 0; i < len(words); {
+		v, ok := l.numeral(i)
+		if !ok {
+			i++
+			continue
+		}
+		v.asked = l.counts(v)
+		l.values = append(l.values, v)
+		i = v.to
+	}
+	return l
+}
+
+// computes reports whether the text is a calculation whose result is the value.
+func (l *listing) computes(value any) bool {
+	n := len(l.values)
+	if n == 0 || !(Numbers{}).Same(l.values[n-1].Number, value) {
+		return false
+	}
+	at := l.values[n-1].from - 1
+	for at >= 0 && l.words[at].Kind == vocabulary.Sign && l.words[at].Sign() != '=' {
+		at--
+	}
+	return at >= 0 && l.words[at].Sign() == '='
+}
+
+// read reads a text whose words are all that is stated. The longest part of it from its
+// beginning that is understood counts, if what follows only explains it.
+func (c Numbers) read(q *answer.Question, text string) answer.Reading {
+	words := q.Words(text)
+	l := c.list(q, text, words)
+	if len(l.values) == 0 {
+		return answer.Reading{Why: "no number is stated"}
+	}
+	if n := c.understood(l, len(words)); n != nil {
+		return answer.Reading{Finding: answer.Stated, Value: *n}
+	}
+	for i := l.values[0].to; i < len(words); i++ {
+		if !l.mayExplain(i) {
+			continue
+		}
+		n := c.understood(l, i)
+		if n == nil {
+			continue
+		}
+		if q.Explains(words[i:]) && c.repeats(l, i, n) {
+			return answer.Reading{Finding: answer.Stated, Value: *n}
+		}
+	}
+	if len(l.values) > 1 {
+		return answer.Reading{Finding: answer.Several, Why: "more than one number is stated, or words around it are not understood"}
+	}
+	return answer.Reading{Finding: answer.Unclear, Why: "a word or sign beside the number is not understood"}
+}
+
+// mayExplain reports whether an explanation may begin at the word i.
+func (l *listing) mayExplain(i int) bool {
+	w := l.words[i]
+	if w.Kind != vocabulary.Sign {
+		return w.In(vocabulary.Reason)&l.q.In != 0 || w.In(vocabulary.Conclusion)&l.q.In != 0 && i > 0 && l.words[i-1].Sign() == ','
+	}
+	c := w.Sign()
+	switch {
+	case strings.ContainsRune(",;:(.、，；：。—–≈", c):
+		return true
+	case c == '-':
+		return w.Start > 0 && l.text[w.Start-1] == ' ' && w.End < len(l.text) && l.text[w.End] == ' '
+	}
+	return false
+}
+
+// repeats reports whether the numbers of an explanation from the word i on are the value
+// again, or the question's. A reason may hold any.
+func (c Numbers) repeats(l *listing, i int, n *Number) bool {
+	k := i
+	for k < len(l.words) && l.words[k].Kind == vocabulary.Sign {
+		k++
+	}
+	if k < len(l.words) && l.words[k].In(vocabulary.Reason)&l.q.In != 0 {
+		return true
+	}
+	if l.words[i].Sign() == '≈' {
+		return true
+	}
+	for _, v := range l.values {
+		if v.from < i {
+			continue
+		}
+		if !v.asked && !c.Same(v.Number, *n) && !l.hasNumber(v.Number) {
+			return l.computes(*n)
+		}
+		if v.percent && !n.percent && c.Same(v.Number, *n) {
+			*n = v.Number
+		}
+	}
+	return true
+}
+
+// hasNumber reports whether the question has a number.
+func (l *listing) hasNumber(n Number) bool {
+	for _, w := range l.q.Words(l.q.Text()) {
+		if w.Kind == vocabulary.Digits {
+			var t literal
+			t.scan(l.q.Text(), w.Start)
+			if v, ok := t.value(); ok && v.Cmp(n.value) == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// understood returns the number that words[:end] state if all of them are understood,
+// else nil.
+func (c Numbers) understood(l *listing, end int) *Number {
+	start, ok := l.result(end)
+	if !ok {
+		return nil
+	}
+	var stated []numeral
+	for _, v := range l.values {
+		if v.from >= start && v.to <= end {
+			stated = append(stated, v)
+		}
+	}
+	if len(stated) > 1 {
+		kept := stated[:0:0]
+		for _, v := range stated {
+			if !v.asked {
+				kept = append(kept, v)
+			}
+		}
+		if len(kept) == 0 {
+			kept = stated[len(stated)-1:]
+		}
+		if len(kept) != 1 {
+			return nil
+		}
+		for _, v := range stated {
+			if v.from != kept[0].from {
+				l.excuse(v)
+			}
+		}
+		stated = kept
+	}
+	if len(stated) != 1 {
+		return nil
+	}
+	v := stated[0]
+	n := v.Number
+	from, ok := c.prefix(l, start, v.from, &n)
+	if !ok {
+		return nil
+	}
+	to, ok := c.suffix(l, v.to, end, &n)
+	if !ok || !c.money(l.q, n) || n.percent && !c.Percent && !asksPercent(l.q) {
+		return nil
+	}
+	also := vocabulary.Unit | vocabulary.DayPeriod | vocabulary.And&0
+	if c.Loose {
+		also |= vocabulary.Approx
+	}
+	if !l.q.Closed(l.words[start:from], also) || !l.q.Closed(l.words[to:end], also) {
+		return nil
+	}
+	return &n
+}
+
+// excuse marks the words of a number that only counts what the question counts.
+func (l *listing) excuse(v numeral) {
+	for i := v.from; i < v.to; i++ {
+		l.words[i].Excused = true
+	}
+}
+
+// result returns where what words[:end] state begins: after the last equals sign, or
+// after the link of a sentence whose subject only calculates. It reports false where
+// what stands to the left does not fit.
+func (l *listing) result(end int) (int, bool) {
+	for i := end - 1; i >= 0; i-- {
+		w := l.words[i]
+		if c := w.Sign(); c == '=' || c == '≡' {
+			if i > 0 && l.words[i-1].Kind == vocabulary.Sign && strings.ContainsRune("!<>~/=", l.words[i-1].Sign()) && l.words[i-1].End == w.Start {
+				return 0, false
+			}
+			return i + 1, l.calculates(l.words[:i]) || l.named(l.words[:i])
+		}
+	}
+	for i := end - 1; i > 0; i-- {
+		if w := l.words[i]; w.In(vocabulary.Link)&l.q.In != 0 && w.Kind == vocabulary.Letters {
+			if l.calculates(l.words[:i]) {
+				return i + 1, true
+			}
+			break
+		}
+	}
+	return 0, true
+}
+
+// calculates reports whether words are a calculation: numbers, signs and words of
+// arithmetic, functions and variables, at least two numbers or a number and a function.
+func (l *listing) calculates(words []answer.Word) bool {
+	numbers, operators := 0, 0
+	for i, w := range words {
+		switch {
+		case w.Kind == vocabulary.Digits:
+			numbers++
+		case w.Kind == vocabulary.Sign:
+			if strings.ContainsRune("≠≈<>≤≥~?", w.Sign()) {
+				return false
+			}
+			if !strings.ContainsRune(".,;:'\"", w.Sign()) {
+				operators++
+			}
+		case w.In(vocabulary.Scale)&l.q.In != 0, w.In(vocabulary.Ordinal)&l.q.In != 0, mathWords.Has(w.Text):
+			operators++
+		case w.In(vocabulary.Number)&l.q.In != 0:
+			numbers++
+		case utf8.RuneCountInString(w.Text) == 1 && i+1 <= len(words):
+			operators++
+		case w.In(vocabulary.Harmless)&l.q.In != 0 && w.In(vocabulary.Negator|vocabulary.Hedge|vocabulary.Or|vocabulary.Wrong)&l.q.In == 0:
+		case w.In(vocabulary.And)&l.q.In != 0:
+		default:
+			return false
+		}
+	}
+	return numbers > 0 && operators > 0 && (numbers > 1 || operators > 0)
+}
+
+// mathWords are the words and functions of a calculation.
+const mathWords textmatch.List = " sqrt root log ln exp sin cos tan abs floor ceil gcd lcm square squared cube cubed sum product difference" +
+	" quotient power plus minus times over mod "
+
+// named reports whether what stands before an equals sign only names the value: words
+// that are understood, or a variable.
+func (l *listing) named(words []answer.Word) bool {
+	if len(words) == 0 {
+		return true
+	}
+	if i := len(words); i <= 3 && words[i-1].Kind == vocabulary.Letters && utf8.RuneCountInString(words[i-1].Text) <= 2 {
+		return true
+	}
+	c := len(words) - 1
+	for c >= 0 && !strings.ContainsRune(",;:.", words[c].Sign()) || c >= 0 && words[c].Sign() == 0 {
+		c--
+	}
+	clause := words[c+1:]
+	kept := make([]answer.Word, 0, len(clause))
+	for _, w := range clause {
+		if utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters || strings.ContainsRune("+-−×*/÷()^√", w.Sign()) && w.Sign() != 0 {
+			continue
+		}
+		kept = append(kept, w)
+	}
+	return l.q.Closed(kept, vocabulary.Unit) || l.calculates(clause)
+}
+
+// counts reports whether a number only says what the answer counts, as the question
+// does: it stands among the same words there, or after a word such as "per".
+func (l *listing) counts(v numeral) bool {
+	if !l.hasNumber(v.Number) {
+		return false
+	}
+	for i := v.from; i < v.to; i++ {
+		if l.words[i].Excused {
+			return true
+		}
+	}
+	if v.to < len(l.words) && l.q.HasPair(l.words[v.from].Text, l.words[v.to].Text) {
+		return true
+	}
+	i := v.from - 1
+	for i >= 0 && (l.words[i].Kind == vocabulary.Sign && unicode.Is(unicode.Sc, l.words[i].Sign()) || counted.Has(l.words[i].Text)) {
+		if connectors.Has(l.words[i].Text) {
+			return true
+		}
+		i--
+	}
+	return false
+}
+
+const (
+	connectors textmatch.List = " per every each in for of mod after "
+	counted    textmatch.List = connectors + "the a next first last these those all "
+)
+
+// prefix reads the sign and currency before a number and returns where the words begin
+// that it belongs with.
+func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
+	signed := false
+	for i > start {
+		w := l.words[i-1]
+		tight := l.words[i].Start == w.End
+		switch r := w.Sign(); {
+		case unicode.Is(unicode.Sc, r) && n.currency == "":
+			n.currency = currencyOf(string(r))
+		case w.Kind == vocabulary.Letters && isCurrency(w) && n.currency == "":
+			n.currency, _ = w.Value(vocabulary.Unit, everyLanguage)
+		case w.Kind == vocabulary.Letters && strings.EqualFold(w.Text, "us") && tight && n.currency == "currency-USD":
+		case isSign(r) && tight && !signed:
+			if signed = true; r != '+' {
+				n.value = new(big.Rat).Neg(n.value)
+			}
+		case w.Kind == vocabulary.Letters && (w.Text == "minus" || w.Text == "negative" || minusWords.Has(w.Text)) && !signed:
+			if signed = true; n.value.Sign() < 0 {
+				return i, false
+			}
+			n.value = new(big.Rat).Neg(n.value)
+		case isSign(r) || isDash(r):
+			return i, false
+		case r == '.' && tight, r == '_', r == '|' && tight:
+			return i, false
+		default:
+			return i, true
+		}
+		i--
+	}
+	return i, true
+}
+
+const minusWords textmatch.List = " menos moins минус ลบ 负 マイナス 마이너스 "
+
+func isCurrency(w answer.Word) bool {
+	name, ok := w.Value(vocabulary.Unit, everyLanguage)
+	return ok && strings.HasPrefix(name, "currency-")
+}
+
+// money reports whether the answer may carry the currency of n: an accepted answer has
+// it, the question names it, or speaks of money and names none.
+func (c Numbers) money(q *answer.Question, n Number) bool {
+	if n.currency == "" || c.Currency[n.currency] {
+		return true
+	}
+	if len(c.Currency) > 0 {
+		return false
+	}
+	named, speaks := map[string]bool{}, false
+	for _, w := range answer.Words(q.Text()) {
+		if name, ok := w.Value(vocabulary.Unit, everyLanguage); ok && strings.HasPrefix(name, "currency-") {
+			named[name] = true
+		}
+		if unicode.Is(unicode.Sc, w.Sign()) {
+			named[currencyOf(w.Text)] = true
+		}
+		speaks = speaks || moneyWords.Has(strings.TrimSuffix(w.Text, "s"))
+	}
+	if len(named) > 0 {
+		return named[n.currency]
+	}
+	return speaks
+}
+
+// moneyWords are the words of a question that speak of money.
+const moneyWords textmatch.List = " money cost price pay paid earn earned spend spent salary wage profit revenue income worth bill fee" +
+	" budget saving save charge currency sell buy owe tax tip discount amount much "
+
+// asksPercent reports whether a question asks for a percentage.
+func asksPercent(q *answer.Question) bool {
+	counted := false
+	for _, w := range answer.Words(q.Text()) {
+		v, _ := w.Value(vocabulary.Unit|vocabulary.Scale, everyLanguage)
+		percent := w.Sign() == '%' || v == "percent" || v == "0.01" || strings.HasPrefix(w.Text, "percent") || strings.HasPrefix(w.Text, "prozent") || strings.HasPrefix(w.Text, "百分")
+		if percent && !counted {
+			return true
+		}
+		counted = w.Kind == vocabulary.Digits
+	}
+	return false
+}
+
+// suffix reads the unit and percent sign after a number and returns where the words
+// continue.
+func (c Numbers) suffix(l *listing, i, end int, n *Number) (int, bool) {
+	if i == end {
+		return i, true
+	}
+	w := l.words[i]
+	tight := w.Start == l.words[i-1].End
+	switch r := w.Sign(); {
+	case r == '!' && tight, r == '?', r == '_' || r == '|' && tight, r == '+' || r == '*' && tight && i+1 < end, r == '^':
+		return i, false
+	case unicode.Is(unicode.Sc, r):
+		if n.currency != "" && n.currency != currencyOf(w.Text) {
+			return i, false
+		}
+		n.currency = currencyOf(w.Text)
+		return i + 1, true
+	case r == '%':
+		n.percent = true
+		return i + 1, true
+	}
+	if v, ok := w.Value(vocabulary.Scale, everyLanguage); ok && v == "0.01" {
+		n.percent = true
+		return i + 1, true
+	}
+	u := l.unit(i, end)
+	if u.end == i {
+		return i, !tight || w.Kind != vocabulary.Letters
+	}
+	if u.currency != "" {
+		if n.currency != "" && n.currency != u.currency {
+			return i, false
+		}
+		n.currency = u.currency
+	}
+	return u.end, !u.asked(l.q)
+}
+
+// Both returns the first of two values that are the same.
+func (Numbers) Both(a, _ any) any { return a }
+
+// Accept notes the percent sign and currency of an accepted answer.
+func (c *Numbers) Accept(n Number) {
+	c.Percent = c.Percent || n.percent
+	if n.currency != "" {
+		c.Currency[n.currency] = true
+	}
+}

@@ -1,0 +1,584 @@
+package compare
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// Mode says how texts are compared.
+type Mode uint8
+
+// The modes.
+const (
+	InSentence Mode = iota // the answer may stand in a sentence that is understood
+	Whole                  // what is stated must equal it
+	Span                   // it may stand among other words
+	Pattern                // it is a regular expression for the whole of what is stated
+)
+
+// Texts reads statements as one of the accepted answers.
+type Texts struct {
+	Accepted   []Text
+	Mode       Mode
+	KeepCase   bool
+	ExtraWords int // of a span
+	DayFirst   bool
+}
+
+// A Text is an accepted answer that is compared as text.
+type Text struct {
+	text    string // normalised
+	formula string // its canonical form, of one with mathematical signs
+	date    *date
+	clock   *clock
+	pattern *regexp.Regexp
+	polar   vocabulary.Class // Yes or No
+	asked   bool             // it stands in the question, or in the format that it asks for
+	framed  bool             // all its words are frame words
+	words   []string
+	skip    bool // it is compared as a number
+}
+
+// maxStated is the largest text in bytes that is compared; a longer one is no answer.
+const maxStated = 64 << 10
+
+// maxWords is the most words of a sentence that is searched for an answer.
+const maxWords = 40
+
+// NewText prepares an accepted answer for a question.
+func (c *Texts) NewText(s string, q *answer.Question) (Text, error) {
+	t := Text{text: c.normal(answer.Wide(s))}
+	if c.Mode == Pattern {
+		var err error
+		t.pattern, err = regexp.Compile(`^(?:` + s + `)$`)
+		return t, err
+	}
+	if c.Mode == InSentence || c.Mode == Whole {
+		if isFormula(s) {
+			t.formula = canonical(answer.Wide(s))
+		}
+	}
+	if c.Mode == InSentence {
+		t.date = parseDate(s, order(q, s))
+		t.clock = parseClock(s)
+	}
+	t.asked = textmatch.HasPhrase(c.normal(q.Text()), t.text)
+	words := answer.Words(t.text)
+	t.framed = len(words) > 0
+	for _, w := range words {
+		if w.Kind != vocabulary.Sign {
+			t.words = append(t.words, w.Text)
+		}
+		t.framed = t.framed && (w.In(vocabulary.Harmless) != 0 || w.Kind == vocabulary.Sign)
+	}
+	t.framed = t.framed && len(t.words) > 0
+	if len(words) == 1 {
+		if words[0].In(vocabulary.Yes) != 0 {
+			t.polar = vocabulary.Yes
+		} else if words[0].In(vocabulary.No) != 0 {
+			t.polar = vocabulary.No
+		}
+	}
+	return t, nil
+}
+
+// normal returns the form of s in which texts are compared.
+func (c *Texts) normal(s string) string {
+	if c.KeepCase {
+		s = textmatch.NFC(s)
+	} else {
+		s = textmatch.Lower(s)
+	}
+	s = textmatch.Tidy(s)
+	if spelledOut.MatchString(s) {
+		s = strings.NewReplacer(" ", "", "-", "").Replace(s)
+	}
+	return s
+}
+
+// spelledOut is a word whose letters are written apart.
+var spelledOut = regexp.MustCompile(`^\pL([ -]\pL){2,}$`)
+
+// Same reports whether two values are accepted, as they are where there are values.
+func (*Texts) Same(_, _ any) bool { return true }
+
+// Read reads what a mark leads to, or a form encloses.
+func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading {
+	if st.Denied {
+		return answer.Reading{}
+	}
+	if st.Form && st.Rank == answer.Boxed {
+		if w := q.Around(st.Before, st.After); w != nil && !c.excuses(q, w) {
+			return answer.Reading{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
+		}
+	}
+	for _, s := range slices.Compact([]string{st.Raw, st.Rest, st.Text}) {
+		if i := c.equal(s); i >= 0 {
+			return answer.Reading{Finding: answer.Stated, Value: i}
+		}
+	}
+	if i := c.find(q, st.Text); i >= 0 {
+		return answer.Reading{Finding: answer.Stated, Value: i}
+	}
+	return c.missed(st.Text)
+}
+
+// excuses reports whether a word around a form is an accepted answer itself.
+func (c *Texts) excuses(*answer.Question, *answer.Word) bool { return false }
+
+// missed says why a text gives no accepted answer. It depends on the text and the kind
+// of the row only: a reason that revealed whether an accepted answer is among several
+// would help to guess it.
+func (c *Texts) missed(s string) answer.Reading {
+	words := answer.Words(s)
+	listed := len(words) > maxWords
+	for _, w := range words {
+		listed = listed || w.Sign() == ',' || w.Sign() == ';' || w.In(vocabulary.And|vocabulary.Or) != 0
+	}
+	if listed {
+		return answer.Reading{Finding: answer.Unclear, Why: "the answer is a list or too long"}
+	}
+	return answer.Reading{Finding: answer.Nothing + missing, Why: "the answer is not the expected one"}
+}
+
+// missing is the finding of a text that is stated and not accepted.
+const missing = answer.Unclear
+
+// Other reports whether a sentence after the answer takes it back.
+func (c *Texts) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
+	i := value.(int)
+	if q.Retracts(s.Words) {
+		return alone || q.Denies(s.Words) || len(s.Words) < 6 && c.find(q, s.Text) != i
+	}
+	if !alone || s.Void {
+		return false
+	}
+	return len(s.Words) <= maxBare && !q.Courteous(s.Words) && c.find(q, s.Text) < 0
+}
+
+// equal returns the accepted answer that a text equals, or -1.
+func (c *Texts) equal(s string) int {
+	if len(s) > maxStated {
+		return -1
+	}
+	text := c.normal(s)
+	plain := ""
+	for i, a := range c.Accepted {
+		switch {
+		case a.skip || a.text == "":
+		case a.pattern != nil:
+			if a.pattern.MatchString(strings.TrimSpace(s)) {
+				return i
+			}
+		case a.text == text:
+			return i
+		case a.formula != "" && len(s) < maxFormula:
+			if plain == "" {
+				plain = canonical(s)
+			}
+			if sameFormula(plain, a.formula) {
+				return i
+			}
+		case a.date != nil && c.Mode == InSentence:
+			if d := parseDate(strings.Trim(s, " .,*_`\"'()"), a.date.order); d != nil && d.equal(a.date) {
+				return i
+			}
+		case a.clock != nil && c.Mode == InSentence:
+			if d := parseClock(strings.Trim(s, " ,*_`\"'()")); d != nil && *d == *a.clock {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+const maxFormula = 4096
+
+// find returns the accepted answer that a sentence gives, or -1: it stands there, and
+// everything beside it is understood, or explains it.
+func (c *Texts) find(q *answer.Question, s string) int {
+	if i := c.equal(s); i >= 0 || c.Mode == Whole || c.Mode == Pattern || len(s) > maxStated {
+		return i
+	}
+	if c.Mode == Span {
+		return c.span(s)
+	}
+	words := q.Words(s)
+	if n := len(words); n == 0 || words[n-1].Sign() == '?' {
+		return -1
+	}
+	if i, polar := c.polar(q, s, words); polar {
+		return i
+	}
+	for i, a := range c.Accepted {
+		if a.skip || a.text == "" || len(a.words) == 0 && a.formula == "" {
+			continue
+		}
+		if c.within(q, s, words, a) {
+			return i
+		}
+	}
+	return -1
+}
+
+// within reports whether an accepted answer stands in a sentence among words that are
+// understood, or before an explanation.
+func (c *Texts) within(q *answer.Question, s string, words []answer.Word, a Text) bool {
+	if a.date != nil || a.clock != nil || a.formula != "" && len(words) <= maxWords {
+		if c.apart(q, s, words, a) {
+			return true
+		}
+	}
+	folded := s
+	if !c.KeepCase {
+		folded = textmatch.Lower(s)
+	}
+	before, after, ok := textmatch.FindSpan(folded, a.text)
+	if !ok || len(folded) != len(s) && strings.ContainsRune(a.text, '\u0307') {
+		return false
+	}
+	if len(a.words) == 0 {
+		return false // signs beside it could not be told from its own
+	}
+	return c.beside(q, before, after, a)
+}
+
+// beside judges what stands beside an answer: before it all is understood, after it
+// too, or it explains.
+func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
+	b, t := q.Words(before), q.Words(after)
+	if len(b) > maxWords {
+		return false
+	}
+	if k := clauseStart(q, b); k > 0 && q.Prefix(b[:k]) || k > 0 && concluded(q, b[:k]) {
+		b = b[k:]
+	}
+	if !c.permits(q, b, a) {
+		return false
+	}
+	if len(b) > 0 && isMinus(b[len(b)-1].Text+before[len(strings.TrimRight(before, " ")):]) {
+		return false
+	}
+	if c.permits(q, t, a) {
+		return true
+	}
+	for i, w := range t {
+		if i > 0 && !c.permits(q, t[:i], a) {
+			return false
+		}
+		reason := w.In(vocabulary.Reason)&q.In != 0
+		if (reason || strings.ContainsRune(",;:(—–.，。；、", w.Sign()) && w.Sign() != 0 || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:], a) {
+			return true
+		}
+	}
+	return false
+}
+
+// clauseStart returns where the last clause of words begins.
+func clauseStart(q *answer.Question, words []answer.Word) int {
+	for i := len(words) - 1; i >= 0; i-- {
+		if w := words[i]; w.In(vocabulary.Conclusion)&q.In != 0 || w.Sign() == ',' || w.Sign() == ';' || w.Sign() == '.' {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// concluded reports whether a conclusion ends the words.
+func concluded(q *answer.Question, words []answer.Word) bool {
+	return words[len(words)-1].In(vocabulary.Conclusion)&q.In != 0
+}
+
+// permits reports whether words may stand beside an answer. If the question has the
+// answer itself, its other words do not frame it; if the answer is made of frame words,
+// only those may stand there that could not be another answer.
+func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
+	if !q.Closed(words, vocabulary.Yes&0) {
+		return false
+	}
+	for _, w := range words {
+		if w.Kind == vocabulary.Sign {
+			continue
+		}
+		harmless := w.In(vocabulary.Harmless)&q.In != 0
+		switch {
+		case a.framed && !isLead(w.Text):
+			return false
+		case a.asked && !harmless:
+			return false
+		case !harmless && slices.Contains(a.words, w.Text) && !q.Exactly(w.Text):
+			return false
+		case w.In(vocabulary.And|vocabulary.Or)&q.In != 0:
+			return false
+		}
+	}
+	return true
+}
+
+// isLead reports whether w is one of the words that may stand next to an answer that is
+// made of frame words itself, such as "in" or "she", and that no other could be.
+func isLead(w string) bool {
+	switch w {
+	case "the", "it", "it's", "is", "answer", "final", "i", "think", "believe", "so", "thus", "hence", "therefore", "correct":
+		return true
+	}
+	return false
+}
+
+// minExplains is the fewest words of an explanation: a shorter one could be another
+// answer.
+const minExplains = 3
+
+// explains reports whether what follows an answer only says more about it. In brackets
+// or after a slash it may be another accepted answer.
+func (c *Texts) explains(q *answer.Question, s string, words []answer.Word, a Text) bool {
+	if c.equal(strings.Trim(s, " ()[]/.,;:")) >= 0 {
+		return true
+	}
+	for len(words) > 0 && words[0].Kind == vocabulary.Sign {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return true
+	}
+	if words[0].In(vocabulary.Reason)&q.In != 0 {
+		return true
+	}
+	if len(words) < minExplains || words[0].In(vocabulary.Harmless|vocabulary.Conclusion|vocabulary.And&0)&q.In == 0 && !words[0].Asked && words[0].In(vocabulary.Ordinary) == 0 {
+		return false
+	}
+	return q.Opposes(nil, words) == nil && !c.again(q, s, words)
+}
+
+// again reports whether an explanation says again what something is that the question
+// asks for.
+func (c *Texts) again(q *answer.Question, s string, words []answer.Word) bool {
+	for i, w := range words {
+		if w.In(vocabulary.Link)&q.In == 0 {
+			continue
+		}
+		asked := false
+		for _, b := range words[:i] {
+			asked = asked || b.Asked && b.In(vocabulary.Frame|vocabulary.Link)&q.In == 0
+		}
+		if i+1 < len(words) {
+			r, _ := utf8.DecodeRuneInString(s[min(len(s), words[i+1].Start-words[0].Start):])
+			return asked && unicode.IsUpper(r)
+		}
+	}
+	return false
+}
+
+// apart reports whether an answer with a form of its own, a date, a time or a formula,
+// stands in a sentence among words that are understood.
+func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text) bool {
+	also := vocabulary.Unit
+	for i := range words {
+		if i > 0 && !q.Closed(words[:i], 0) {
+			break
+		}
+		for j := len(words); j > i; j-- {
+			if j < len(words) && !q.Closed(words[j:], also) {
+				k := j
+				if w := words[k]; w.Sign() != '≈' && !(w.Sign() == ',' && c.explains(q, s[w.Start:], words[k:], a)) {
+					continue
+				}
+			}
+			mid := s[words[i].Start:words[j-1].End]
+			switch {
+			case a.date != nil:
+				if d := parseDate(mid, a.date.order); d != nil && d.equal(a.date) {
+					return true
+				}
+			case a.clock != nil:
+				if d := parseClock(mid); d != nil && *d == *a.clock {
+					return true
+				}
+			default:
+				if sameFormula(canonical(mid), a.formula) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// polar reads a sentence that begins with yes or no: that word is the answer, and what
+// follows may explain it. It reports false for any other sentence.
+func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, bool) {
+	k := 0
+	for k < len(words) && words[k].Kind == vocabulary.Sign {
+		k++
+	}
+	if k+1 >= len(words) || !strings.ContainsRune(",;:.!—–-(、，。", words[k+1].Sign()) || words[k+1].Sign() == 0 {
+		return -1, false
+	}
+	if words[k].In(vocabulary.Yes|vocabulary.No)&q.In == 0 {
+		return -1, false
+	}
+	said := c.normal(s[words[k].Start:words[k].End])
+	i := slices.IndexFunc(c.Accepted, func(a Text) bool { return a.text == said && a.polar != 0 })
+	if i < 0 {
+		return -1, slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar != 0 })
+	}
+	for _, w := range words[k+2:] {
+		if w.In(vocabulary.Yes|vocabulary.No)&q.In != 0 && w.In(vocabulary.Frame|vocabulary.Final) == 0 || w.In(vocabulary.Or|vocabulary.Hedge|vocabulary.Retract)&q.In != 0 && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0 {
+			return -1, true
+		}
+	}
+	return i, true
+}
+
+// span returns the accepted answer that stands in a text next to no more than
+// ExtraWords words, none of which denies or offers another.
+func (c *Texts) span(s string) int {
+	folded := s
+	if !c.KeepCase {
+		folded = textmatch.Lower(s)
+	}
+	for i, a := range c.Accepted {
+		if a.skip || a.text == "" || len(a.words) == 0 {
+			continue
+		}
+		before, after, ok := textmatch.FindSpan(folded, a.text)
+		if !ok {
+			continue
+		}
+		n := 0
+		fits := true
+		for _, w := range append(answer.Words(before), answer.Words(after)...) {
+			if w.Kind != vocabulary.Sign {
+				n++
+			}
+			fits = fits && w.In(vocabulary.Negator|vocabulary.Or|vocabulary.Wrong) == 0
+		}
+		if fits && n <= c.ExtraWords {
+			return i
+		}
+	}
+	return -1
+}
+
+// Unmarked reads the last line of a reply without marks: its first sentence gives the
+// answer, and the others explain it.
+func (c *Texts) Unmarked(r *answer.Reply) (answer.Reading, int) {
+	q := r.Question
+	n := len(r.Lines) - 1
+	for n > 0 && c.idle(q, r.Lines[n]) {
+		n--
+	}
+	if n < 0 {
+		return answer.Reading{Why: "the reply holds no answer"}, 0
+	}
+	line := r.Lines[n]
+	for _, s := range []string{answer.Collapsed(line.Source), line.Text} {
+		if i := c.equal(s); i >= 0 {
+			return answer.Reading{Finding: answer.Stated, Value: i}, n
+		}
+	}
+	got := c.missed(line.Text)
+	first := true
+	for _, s := range line.Sentences {
+		if q.Courteous(s.Words) || c.echoes(q, s) {
+			continue
+		}
+		if s.Void {
+			return c.missed(line.Text), n
+		}
+		i := c.find(q, s.Text)
+		switch {
+		case i >= 0:
+			got = answer.Reading{Finding: answer.Stated, Value: i}
+		case first || !c.after(q, s, got):
+			return c.missed(line.Text), n
+		}
+		first = false
+	}
+	if got.Finding != answer.Stated && n == len(r.Lines)-1 && n > 0 && c.hasPolar() {
+		return got, n
+	}
+	return got, n
+}
+
+func (c *Texts) hasPolar() bool {
+	return slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar != 0 })
+}
+
+// after reports whether a sentence after an answer explains it.
+func (c *Texts) after(q *answer.Question, s answer.Sentence, got answer.Reading) bool {
+	i, ok := got.Value.(int)
+	if !ok || c.Mode != InSentence {
+		return false
+	}
+	words := q.Words(s.Text)
+	if c.Accepted[i].polar != 0 {
+		for _, w := range words {
+			if w.In(vocabulary.Yes|vocabulary.No)&q.In != 0 && len(words) < minExplains+1 {
+				return false
+			}
+		}
+		return !c.retracts(q, words) && len(words) >= minExplains
+	}
+	return len(words) > minExplains && !c.retracts(q, words) && !strings.HasSuffix(s.Text, "?") && q.Opposes(nil, words) == nil && !c.restates(q, s.Text, words)
+}
+
+func (c *Texts) retracts(q *answer.Question, words []answer.Word) bool {
+	if !q.Retracts(words) {
+		return false
+	}
+	return words[0].In(vocabulary.Except) == 0 || words[0].In(vocabulary.Retract|vocabulary.Or) != 0
+}
+
+// restates reports whether a sentence says again what something is: it has words of the
+// question before a link, or a name after it.
+func (c *Texts) restates(q *answer.Question, s string, words []answer.Word) bool {
+	for i, w := range words {
+		if w.In(vocabulary.Link)&q.In == 0 || i+1 == len(words) {
+			continue
+		}
+		r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[words[i+1].Start:], " *_([\"'`"))
+		for _, b := range words[:i] {
+			if b.Asked && b.In(vocabulary.Frame)&q.In == 0 {
+				return true
+			}
+		}
+		return unicode.IsUpper(r) || unicode.IsDigit(r)
+	}
+	return false
+}
+
+// echoes reports whether a sentence asks the question again.
+func (c *Texts) echoes(q *answer.Question, s answer.Sentence) bool {
+	if !strings.HasSuffix(s.Text, "?") {
+		return false
+	}
+	words := q.Words(s.Text)
+	for i := range words {
+		words[i].Excused = words[i].Asked
+	}
+	return q.Closed(words[:len(words)-1], 0)
+}
+
+// idle reports whether a line only takes leave.
+func (c *Texts) idle(q *answer.Question, l answer.Line) bool {
+	if strings.HasSuffix(l.Text, "?") && len(l.Text) < 120 {
+		return q.Courteous(q.Words(l.Text))
+	}
+	for _, s := range l.Sentences {
+		if !q.Courteous(s.Words) {
+			return false
+		}
+	}
+	return true
+}
+
+// Both returns the first of two values that are the same.
+func (*Texts) Both(a, _ any) any { return a }

@@ -1,0 +1,296 @@
+package compare
+
+import (
+	"math/big"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// A unit is what follows a number: one or more units of measure, with powers and
+// divisions.
+type unit struct {
+	end      int
+	names    []string
+	currency string
+}
+
+// unit reads the unit at the words from i on.
+func (l *listing) unit(i, end int) unit {
+	u := unit{end: i}
+	for k := i; k < end; {
+		w := l.words[k]
+		name, known := w.Value(vocabulary.Unit, l.q.In)
+		c := w.Sign()
+		switch {
+		case c == '°' && k+1 < end && l.words[k+1].Kind == vocabulary.Letters && l.words[k+1].Start == w.End:
+			u.names = append(u.names, "temperature-"+l.words[k+1].Text)
+			k += 2
+		case known && (w.Kind == vocabulary.Letters || c == '°'):
+			if w.In(vocabulary.Scale|vocabulary.Limit|vocabulary.Approx)&l.q.In != 0 && !l.compound(k, end) && !w.Asked {
+				return u
+			}
+			if strings.HasPrefix(name, "currency-") {
+				u.currency = name
+			}
+			u.names = append(u.names, name)
+			k++
+		default:
+			return u
+		}
+		k = l.power(k, end)
+		u.end = k
+		if k+1 < end {
+			switch c := l.words[k].Sign(); {
+			case strings.ContainsRune("/·*⋅×", c) && c != 0:
+				if next := l.words[k+1]; next.Sign() == '(' {
+					if inner := l.unit(k+2, end); inner.end > k+2 && inner.end < end && l.words[inner.end].Sign() == ')' {
+						u.names = append(u.names, inner.names...)
+						u.end = inner.end + 1
+					}
+					return u
+				} else if _, ok := next.Value(vocabulary.Unit, l.q.In); ok || next.Asked || next.Kind == vocabulary.Letters && c == '/' && (utf8.RuneCountInString(next.Text) > 1 || strings.Contains("hsglmd", next.Text)) {
+					k++
+					if !ok {
+						u.end = k + 1
+						return u
+					}
+					continue
+				}
+				return u
+			case c != 0:
+				return u
+			}
+			if _, ok := l.words[k].Value(vocabulary.Unit, l.q.In); !ok {
+				return u
+			}
+			continue
+		}
+		return u
+	}
+	return u
+}
+
+// compound reports whether the unit at the word k is part of one with others.
+func (l *listing) compound(k, end int) bool {
+	next := l.power(k+1, end)
+	if next > k+1 {
+		return true
+	}
+	if next < end {
+		c := l.words[next].Sign()
+		_, ok := l.words[next].Value(vocabulary.Unit, l.q.In)
+		return c != 0 && strings.ContainsRune("/·⋅", c) || ok
+	}
+	return false
+}
+
+// power skips the power of a unit: ^2, ^{-1}, squared.
+func (l *listing) power(k, end int) int {
+	if k < end && (l.words[k].Text == "squared" || l.words[k].Text == "cubed") {
+		return k + 1
+	}
+	if k >= end || l.words[k].Sign() != '^' && !strings.ContainsRune("⁻¹²³", l.words[k].Sign()) {
+		if k < end && (l.words[k].Sign() == '-' || l.words[k].Sign() == '−') && k+1 < end && l.words[k].Start == l.words[k-1].End && l.words[k+1].Kind == vocabulary.Digits {
+			return k + 2
+		}
+		return k
+	}
+	for k < end {
+		w := l.words[k]
+		if w.Kind == vocabulary.Digits && len(w.Text) <= 2 || w.Sign() != 0 && strings.ContainsRune("^{}-−⁻¹²³", w.Sign()) {
+			k++
+			continue
+		}
+		break
+	}
+	return k
+}
+
+// asked reports whether the unit is another one of what the question asks for in a unit:
+// the same sort of quantity in another measure.
+func (u unit) asked(q *answer.Question) bool {
+	named := map[string]bool{}
+	sorts := map[string]bool{}
+	counted := false
+	for _, w := range answer.Words(q.Text()) {
+		if name, ok := w.Value(vocabulary.Unit, q.In); ok && !counted && utf8.RuneCountInString(w.Text) > 1 {
+			named[name] = true
+			sort, _, _ := strings.Cut(name, "-")
+			sorts[sort] = true
+		}
+		counted = w.Kind == vocabulary.Digits
+	}
+	for _, name := range u.names {
+		sort, _, _ := strings.Cut(name, "-")
+		if sorts[sort] && !named[name] && len(u.names) == 1 && sort != "temperature" && sort != "angle" {
+			return true
+		}
+	}
+	return false
+}
+
+// numeral reads the number that the word i begins, without its sign.
+func (l *listing) numeral(i int) (numeral, bool) {
+	w := l.words[i]
+	v := numeral{from: i}
+	switch {
+	case w.Kind == vocabulary.Digits:
+		var ok bool
+		if v.value, v.to, ok = l.decimal(i); !ok {
+			return v, false
+		}
+	case vulgar[w.Sign()] != [2]int64{}:
+		f := vulgar[w.Sign()]
+		v.value, v.to = big.NewRat(f[0], f[1]), i+1
+		v.fraction = true
+		return v, true
+	case w.Kind == vocabulary.Letters && !w.Asked:
+		return l.spelled(i)
+	default:
+		return v, false
+	}
+	l.extend(&v)
+	return v, true
+}
+
+// decimal reads the literal that begins at the word i.
+func (l *listing) decimal(i int) (*big.Rat, int, bool) {
+	var t literal
+	start := l.words[i].Start
+	if start > 0 && l.text[start-1] == '.' && (start == 1 || l.text[start-2] == ' ') {
+		start--
+	}
+	end := t.scan(l.text, start)
+	k := i
+	for k < len(l.words) && l.words[k].End <= end {
+		k++
+	}
+	if k < len(l.words) && l.words[k].Start < end || k == i {
+		return nil, i, false
+	}
+	value, ok := t.value()
+	return value, k, ok
+}
+
+// spelled reads a number in words.
+func (l *listing) spelled(i int) (numeral, bool) {
+	v := numeral{from: i}
+	decimal, n := vocabulary.ReadNumber(plainWords(l.words[i:]), l.q.In)
+	if n == 0 || l.words[i].In(vocabulary.Frame)&l.q.In != 0 && n == 1 && l.words[i].Text != "one" {
+		return v, false
+	}
+	value, ok := new(big.Rat).SetString(decimal)
+	if !ok {
+		return v, false
+	}
+	v.value, v.to, v.fraction = value, i+n, true
+	l.extend(&v)
+	return v, true
+}
+
+// extend reads what makes another number of the literal: a fraction, a power of ten, a
+// scale.
+func (l *listing) extend(v *numeral) {
+	sign := func(k int) rune {
+		if k < len(l.words) {
+			return l.words[k].Sign()
+		}
+		return 0
+	}
+	tight := func(k int) bool { return k < len(l.words) && l.words[k].Start == l.words[k-1].End }
+	if f := vulgar[sign(v.to)]; f != [2]int64{} {
+		v.value = new(big.Rat).Add(v.value, big.NewRat(f[0], f[1]))
+		v.to, v.fraction = v.to+1, true
+		return
+	}
+	if sign(v.to) == '/' && v.to+1 < len(l.words) && l.words[v.to+1].Kind == vocabulary.Digits {
+		if over, end, ok := l.decimal(v.to + 1); ok && over.Sign() != 0 && !(sign(end) == '/') {
+			v.value = new(big.Rat).Quo(v.value, over)
+			v.to, v.fraction = end, true
+		}
+		return
+	}
+	if v.to < len(l.words) && l.words[v.to].Kind == vocabulary.Digits && sign(v.to+1) == '/' && tight(v.to+1) && tight(v.to+2) {
+		over, end, ok := l.decimal(v.to)
+		if under, last, ok2 := l.decimal(end + 1); ok && ok2 && end == v.to+1 && under.Sign() != 0 && over.Cmp(under) < 0 && v.value.IsInt() {
+			v.value = new(big.Rat).Add(v.value, over.Quo(over, under))
+			v.to, v.fraction = last, true
+		}
+		return
+	}
+	if k := v.to; (strings.ContainsRune("×·⋅*", sign(k)) && sign(k) != 0 || k < len(l.words) && l.words[k].Text == "x") && k+2 < len(l.words) && l.words[k+1].Text == "10" && sign(k+2) == '^' {
+		if e, end, ok := l.exponent(k + 3); ok {
+			v.value = new(big.Rat).Mul(v.value, power10(e))
+			v.to = end
+		}
+		return
+	}
+	if l.words[v.from].Text == "10" && sign(v.to) == '^' {
+		if e, end, ok := l.exponent(v.to + 1); ok {
+			v.value = power10(e)
+			v.to = end
+		}
+		return
+	}
+	l.scale(v)
+}
+
+// exponent reads a small whole number in braces or without.
+func (l *listing) exponent(k int) (e, end int, ok bool) {
+	negative, braced := false, false
+	for ; k < len(l.words); k++ {
+		switch w := l.words[k]; {
+		case w.Sign() == '{' && !braced:
+			braced = true
+		case isSign(w.Sign()) && !negative:
+			negative = w.Sign() != '+'
+		case w.Kind == vocabulary.Digits && len(w.Text) <= 3 && !strings.ContainsAny(w.Text, ".,"):
+			for _, c := range w.Text {
+				e = e*10 + int(c-'0')
+			}
+			if negative {
+				e = -e
+			}
+			k++
+			if braced {
+				if k >= len(l.words) || l.words[k].Sign() != '}' {
+					return 0, 0, false
+				}
+				k++
+			}
+			return e, k, e <= maxExponent && e >= -maxExponent
+		default:
+			return 0, 0, false
+		}
+	}
+	return 0, 0, false
+}
+
+func power10(e int) *big.Rat {
+	p := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(e, -e))), nil)
+	if e < 0 {
+		return new(big.Rat).SetFrac(big.NewInt(1), p)
+	}
+	return new(big.Rat).SetInt(p)
+}
+
+// scale multiplies a number by the words after it that do, such as million.
+func (l *listing) scale(v *numeral) {
+	for v.to < len(l.words) {
+		w := l.words[v.to]
+		factor, ok := w.Value(vocabulary.Scale, l.q.In)
+		if !ok || factor == "" || factor == "0.01" || w.Asked {
+			return
+		}
+		f, ok := new(big.Rat).SetString(factor)
+		if !ok || !f.IsInt() || w.Kind == vocabulary.Letters && utf8.RuneCountInString(w.Text) == 1 && w.Start > 0 && unicode.Is(unicode.Latin, rune(w.Text[0])) {
+			return
+		}
+		v.value = new(big.Rat).Mul(v.value, f)
+		v.to++
+	}
+}
