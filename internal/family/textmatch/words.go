@@ -198,7 +198,7 @@ func Sentences(line string, labels bool) []Span {
 			break
 		}
 		wide := r >= utf8.RuneSelf // of Chinese or Japanese, which needs no space
-		if !wide && line[end] != ' ' || r == '.' && continues(line[start:i], line[end:], labels) {
+		if !wide && line[end] != ' ' || r == '.' && continues(line[start:i], line[end:], labels) || r == '?' && quoted(line[i:end], line[end:]) {
 			continue
 		}
 		out = append(out, Span{start, end})
@@ -208,6 +208,12 @@ func Sentences(line string, labels bool) []Span {
 		out = append(out, Span{start, len(line)})
 	}
 	return out
+}
+
+// quoted reports whether a question ends within quotes and the sentence goes on.
+func quoted(closing, after string) bool {
+	next, _ := utf8.DecodeRuneInString(strings.TrimLeft(after, " "))
+	return strings.ContainsAny(closing, "\"”») ") && unicode.IsLower(next)
 }
 
 // continues reports whether a sentence continues after the full stop between

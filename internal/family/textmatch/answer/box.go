@@ -2,7 +2,9 @@ package answer
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
@@ -11,6 +13,7 @@ import (
 // joinFormulas replaces the line breaks inside displayed formulas by spaces.
 func joinFormulas(s string) string {
 	out := []byte(s)
+	var ends []int
 	for _, pair := range [...][2]string{{`\[`, `\]`}, {`\(`, `\)`}, {"$$", "$$"}} {
 		for at := 0; ; {
 			i := strings.Index(s[at:], pair[0])
@@ -30,7 +33,14 @@ func joinFormulas(s string) string {
 					out[k] = ' '
 				}
 			}
+			if r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[at:], " ")); pair[0] != `\(` && unicode.IsUpper(r) {
+				ends = append(ends, at)
+			}
 		}
+	}
+	slices.Sort(ends)
+	for _, end := range slices.Backward(ends) {
+		out = slices.Insert(out, end, '\n') // a sentence after a displayed formula
 	}
 	return string(out)
 }

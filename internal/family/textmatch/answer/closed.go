@@ -94,6 +94,12 @@ func (q *Question) Around(before, after string) (opposing *Word) {
 			w.Excused = true
 		}
 	}
+	for n := len(clause); n > link+1; n-- {
+		if w := clause[n-1]; !q.has(w, vocabulary.Frame) || q.has(w, vocabulary.Restrictive) || q.has(w, vocabulary.Link) {
+			clause = clause[:n] // what stands before prepositions and articles is beside the form
+			break
+		}
+	}
 	for i, w := range a {
 		if q.has(w, vocabulary.Reason) {
 			a = a[:i]

@@ -323,6 +323,9 @@ func parts(c rune) bool {
 func (r *reader) praised(s *Sentence, p plain, source string, line int) {
 	q, words := r.Question, s.Words
 	from := 0
+	if n := len(words); n == 0 || words[n-1].Sign() == '?' {
+		return
+	}
 	for k := 1; k < len(words); k++ {
 		if parts(words[k].Sign()) && words[k].Sign() != ':' || q.has(words[k], vocabulary.Conclusion) {
 			from = k + 1
@@ -338,6 +341,7 @@ func (r *reader) praised(s *Sentence, p plain, source string, line int) {
 		st := Statement{Rank: rank, Praised: true, Line: line}
 		st = r.led(p, source, st, words[from].Start, words[k].Start)
 		st.Rest = st.Text
+		st.Before = p.text[s.start:words[from].Start]
 		st.Denied = !q.Prefix(words[:from])
 		r.Statements = append(r.Statements, st)
 		s.Void = true

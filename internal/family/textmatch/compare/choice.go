@@ -106,7 +106,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		return k.enclosed(q, st)
 	}
 	if st.Praised {
-		if c := k.closed(q, st.Text); c != 0 && !st.Denied {
+		if c := k.closed(q, st.Text); c != 0 && !st.Denied && k.mentions(st.Before) == 0 {
 			return named(c)
 		}
 		if k.mentions(st.Text) != 0 {
@@ -115,7 +115,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		return answer.Reading{}
 	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text}) {
-		if c := cmp.Or(k.exact(s), k.closed(q, s)); c != 0 {
+		if c := cmp.Or(k.exact(s), k.closed(q, s), k.articled(s)); c != 0 {
 			return named(c)
 		}
 	}
@@ -129,6 +129,13 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		return hedged("the answer names no choice, or what stands beside it is not understood")
 	}
 	return answer.Reading{}
+}
+
+// articled returns the choice whose label and text a text is, an article before the
+// text aside.
+func (k *Choices) articled(s string) Set {
+	c, rest := k.lead(s)
+	return c & k.described(rest)
 }
 
 // begins reports whether a text begins with a capital label.
@@ -171,6 +178,9 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 		}
 		if i > 0 && (words[i-1].Sign() == '-' && words[i-1].End == words[i].Start) {
 			continue
+		}
+		if i > 0 && k.mentions(s[:words[i].Start]) != 0 {
+			return 0
 		}
 		if c := k.exact(s[words[i].Start:]); c != 0 && (i == 0 || !k.isWord(s[words[i].Start:])) {
 			return c
@@ -293,7 +303,7 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
 			if s.Void {
 				continue
 			}
-			if c := k.closed(q, s.Text); c != 0 {
+			if c := k.closed(q, s.Text); c != 0 && (len(l.Sentences) == 1 || k.text(strings.TrimRight(s.Text, ".!")) == 0) {
 				take(named(c), n, true)
 			}
 		}

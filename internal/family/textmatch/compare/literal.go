@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/answer"
 )
 
 // Bounds on a number that is compared. They are checked before it is converted, so a
@@ -21,7 +20,7 @@ const (
 // A Number is an exact value with the signs that were written next to it.
 type Number struct {
 	value    *big.Rat
-	currency string // of the vocabulary, such as currency-USD; "" when there is none
+	currency string // "" when there is none
 	percent  bool
 	fraction bool // written as a fraction or in words rather than as a decimal
 }
@@ -73,15 +72,18 @@ func ParseNumber(s string) (Number, bool) {
 	return Number{value: v, currency: currency, percent: percent}, true
 }
 
-// currencyOf returns the name of the currency that a sign or word stands for, or "".
+// currencies pairs signs, codes and words with the currency that they name.
+const currencies textmatch.List = " $=usd usd=usd us$=usd dollar=usd dollars=usd buck=usd bucks=usd €=eur eur=eur euro=eur euros=eur £=gbp gbp=gbp" +
+	" pound=gbp pounds=gbp ¥=jpy jpy=jpy yen=jpy 円=jpy cny=cny rmb=cny yuan=cny 元=cny ₹=inr inr=inr rs=inr rupee=inr rupees=inr" +
+	" ¢=cent cent=cent cents=cent 美元=usd 欧元=eur chf=chf cad=cad aud=aud ₩=krw won=krw 원=krw ₽=rub 루블=rub рублей=rub рубль=rub "
+
+// currencyOf returns the currency that a sign or word names, or "".
 func currencyOf(s string) string {
-	for _, w := range answer.Words(s) {
-		if name, ok := w.Value(unitClass, everyLanguage); ok && strings.HasPrefix(name, "currency-") {
-			return name
-		}
+	if name, ok := currencies.Value(textmatch.FoldWord(s)); ok {
+		return name
 	}
 	if r, _ := utf8.DecodeRuneInString(s); unicode.Is(unicode.Sc, r) {
-		return "currency-" + s
+		return s
 	}
 	return ""
 }

@@ -11,11 +11,6 @@ import (
 	"securebench/internal/family/textmatch/vocabulary"
 )
 
-const (
-	unitClass     = vocabulary.Unit
-	everyLanguage = vocabulary.Every
-)
-
 // Numbers reads statements as numbers.
 type Numbers struct {
 	Loose bool // a number may be approximate, because the row has a tolerance
@@ -43,11 +38,13 @@ func (c Numbers) Read(q *answer.Question, st answer.Statement) answer.Reading {
 	if st.Form && st.Rank == answer.Boxed {
 		return c.boxed(q, st)
 	}
-	got := c.read(q, st.Text)
-	if got.Finding == answer.Unclear && st.Denied {
+	if st.Denied {
 		return answer.Reading{}
 	}
-	return got
+	if st.Praised && c.holds(q, q.Words(st.Before)) {
+		return answer.Reading{Finding: answer.Several, Why: "more than one number stands before what calls one right"}
+	}
+	return c.read(q, st.Text)
 }
 
 // boxed reads a box: what touches it belongs to it, and what is around it must not
@@ -196,8 +193,14 @@ func (c Numbers) list(q *answer.Question, text string, words []answer.Word) *lis
 			continue
 		}
 		v.asked = l.counts(v)
-		l.values = append(l.values, v)
 		i = v.to
+		if i < len(words) && percents(words[i]) {
+			v.percent = true
+		}
+		l.values = append(l.values, v)
+		if u := l.unit(i, len(words)); u.end > i {
+			i = u.end // its powers are no numbers of their own
+		}
 	}
 	return l
 }
@@ -223,25 +226,34 @@ func (c Numbers) read(q *answer.Question, text string) answer.Reading {
 	if len(l.values) == 0 {
 		return answer.Reading{Why: "no number is stated"}
 	}
-	if n := c.understood(l, len(words)); n != nil {
-		return answer.Reading{Finding: answer.Stated, Value: *n}
+	n := c.explained(l, func(i int) bool { return words[i].Sign() == ':' })
+	if n == nil {
+		n = c.understood(l, len(words))
 	}
-	for i := l.values[0].to; i < len(words); i++ {
-		if !l.mayExplain(i) {
-			continue
-		}
-		n := c.understood(l, i)
-		if n == nil {
-			continue
-		}
-		if q.Explains(words[i:]) && c.repeats(l, i, n) {
-			return answer.Reading{Finding: answer.Stated, Value: *n}
-		}
+	if n == nil {
+		n = c.explained(l, l.mayExplain)
+	}
+	if n != nil {
+		return answer.Reading{Finding: answer.Stated, Value: *n}
 	}
 	if len(l.values) > 1 {
 		return answer.Reading{Finding: answer.Several, Why: "more than one number is stated, or words around it are not understood"}
 	}
 	return answer.Reading{Finding: answer.Unclear, Why: "a word or sign beside the number is not understood"}
+}
+
+// explained returns the number that is stated before an explanation, which begins at a
+// word that begins accepts.
+func (c Numbers) explained(l *listing, begins func(int) bool) *Number {
+	for i := l.values[0].to; i < len(l.words); i++ {
+		if !begins(i) {
+			continue
+		}
+		if n := c.understood(l, i); n != nil && l.q.Explains(l.words[i:]) && c.repeats(l, i, n) {
+			return n
+		}
+	}
+	return nil
 }
 
 // mayExplain reports whether an explanation may begin at the word i.
@@ -351,11 +363,18 @@ func (c Numbers) understood(l *listing, end int) *Number {
 	if c.Loose {
 		also |= vocabulary.Approx
 	}
+	if v.fraction && len(n.value.Denom().Bits()) > 0 && n.value.Denom().Cmp(big.NewInt(maxDenominator)) > 0 {
+		return nil
+	}
 	if !l.q.Closed(l.words[start:from], also) || !l.q.Closed(l.words[to:end], also) {
 		return nil
 	}
 	return &n
 }
+
+// maxDenominator is the greatest denominator of a fraction that is compared with a
+// decimal: 5/2 is 2.5, but 157/50 is a result that was not worked out.
+const maxDenominator = 16
 
 // excuse marks the words of a number that only counts what the question counts.
 func (l *listing) excuse(v numeral) {
@@ -457,7 +476,7 @@ func (l *listing) counts(v numeral) bool {
 			return true
 		}
 	}
-	if v.to < len(l.words) && l.q.HasPair(l.words[v.from].Text, l.words[v.to].Text) {
+	if v.to < len(l.words) && (l.q.HasPair(l.words[v.from].Text, l.words[v.to].Text) || l.q.HasPair(v.value.RatString(), l.words[v.to].Text)) {
 		return true
 	}
 	i := v.from - 1
@@ -486,8 +505,8 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 		case unicode.Is(unicode.Sc, r) && n.currency == "":
 			n.currency = currencyOf(string(r))
 		case w.Kind == vocabulary.Letters && isCurrency(w) && n.currency == "":
-			n.currency, _ = w.Value(vocabulary.Unit, everyLanguage)
-		case w.Kind == vocabulary.Letters && strings.EqualFold(w.Text, "us") && tight && n.currency == "currency-USD":
+			n.currency = currencyOf(w.Text)
+		case w.Kind == vocabulary.Letters && strings.EqualFold(w.Text, "us") && tight && n.currency == "usd":
 		case isSign(r) && tight && !signed:
 			if signed = true; r != '+' {
 				n.value = new(big.Rat).Neg(n.value)
@@ -496,6 +515,9 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 			if signed = true; n.value.Sign() < 0 {
 				return i, false
 			}
+			n.value = new(big.Rat).Neg(n.value)
+		case r == '–' && tight && i-1 == start && !signed:
+			signed = true // as some write a minus sign
 			n.value = new(big.Rat).Neg(n.value)
 		case isSign(r) || isDash(r):
 			return i, false
@@ -511,10 +533,7 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 
 const minusWords textmatch.List = " menos moins минус ลบ 负 マイナス 마이너스 "
 
-func isCurrency(w answer.Word) bool {
-	name, ok := w.Value(vocabulary.Unit, everyLanguage)
-	return ok && strings.HasPrefix(name, "currency-")
-}
+func isCurrency(w answer.Word) bool { return currencyOf(w.Text) != "" }
 
 // money reports whether the answer may carry the currency of n: an accepted answer has
 // it, the question names it, or speaks of money and names none.
@@ -527,11 +546,8 @@ func (c Numbers) money(q *answer.Question, n Number) bool {
 	}
 	named, speaks := map[string]bool{}, false
 	for _, w := range answer.Words(q.Text()) {
-		if name, ok := w.Value(vocabulary.Unit, everyLanguage); ok && strings.HasPrefix(name, "currency-") {
+		if name := currencyOf(w.Text); name != "" {
 			named[name] = true
-		}
-		if unicode.Is(unicode.Sc, w.Sign()) {
-			named[currencyOf(w.Text)] = true
 		}
 		speaks = speaks || moneyWords.Has(strings.TrimSuffix(w.Text, "s"))
 	}
@@ -545,11 +561,17 @@ func (c Numbers) money(q *answer.Question, n Number) bool {
 const moneyWords textmatch.List = " money cost price pay paid earn earned spend spent salary wage profit revenue income worth bill fee" +
 	" budget saving save charge currency sell buy owe tax tip discount amount much "
 
+// percents reports whether a word or sign says percent.
+func percents(w answer.Word) bool {
+	v, ok := w.Value(vocabulary.Scale, vocabulary.Every)
+	return w.Sign() == '%' || ok && v == "0.01"
+}
+
 // asksPercent reports whether a question asks for a percentage.
 func asksPercent(q *answer.Question) bool {
 	counted := false
 	for _, w := range answer.Words(q.Text()) {
-		v, _ := w.Value(vocabulary.Unit|vocabulary.Scale, everyLanguage)
+		v, _ := w.Value(vocabulary.Unit|vocabulary.Scale, vocabulary.Every)
 		percent := w.Sign() == '%' || v == "percent" || v == "0.01" || strings.HasPrefix(w.Text, "percent") || strings.HasPrefix(w.Text, "prozent") || strings.HasPrefix(w.Text, "百分")
 		if percent && !counted {
 			return true
@@ -576,13 +598,11 @@ func (c Numbers) suffix(l *listing, i, end int, n *Number) (int, bool) {
 		}
 		n.currency = currencyOf(w.Text)
 		return i + 1, true
-	case r == '%':
+	case percents(w):
 		n.percent = true
 		return i + 1, true
-	}
-	if v, ok := w.Value(vocabulary.Scale, everyLanguage); ok && v == "0.01" {
-		n.percent = true
-		return i + 1, true
+	case r == '/' && i+1 < end && l.words[i+1].Kind == vocabulary.Letters && (l.words[i+1].Asked || l.words[i+1].In(vocabulary.Unit) != 0):
+		return i + 2, true
 	}
 	u := l.unit(i, end)
 	if u.end == i {
@@ -597,8 +617,13 @@ func (c Numbers) suffix(l *listing, i, end int, n *Number) (int, bool) {
 	return u.end, !u.asked(l.q)
 }
 
-// Both returns the first of two values that are the same.
-func (Numbers) Both(a, _ any) any { return a }
+// Both returns one of two values that are the same, the percentage if one is.
+func (Numbers) Both(a, b any) any {
+	if b.(Number).percent {
+		return b
+	}
+	return a
+}
 
 // Accept notes the percent sign and currency of an accepted answer.
 func (c *Numbers) Accept(n Number) {

@@ -35,6 +35,7 @@ type Texts struct {
 // A Text is an accepted answer that is compared as text.
 type Text struct {
 	text    string // normalised
+	bare    string // without an article before it
 	formula string // its canonical form, of one with mathematical signs
 	date    *date
 	clock   *clock
@@ -69,6 +70,7 @@ func (c *Texts) NewText(s string, q *answer.Question) (Text, error) {
 		t.date = parseDate(s, order(q, s))
 		t.clock = parseClock(s)
 	}
+	t.bare = withoutArticle(t.text)
 	t.asked = textmatch.HasPhrase(c.normal(q.Text()), t.text)
 	words := answer.Words(t.text)
 	t.framed = len(words) > 0
@@ -99,6 +101,16 @@ func (c *Texts) normal(s string) string {
 	s = textmatch.Tidy(s)
 	if spelledOut.MatchString(s) {
 		s = strings.NewReplacer(" ", "", "-", "").Replace(s)
+	}
+	return s
+}
+
+// withoutArticle returns a normalised text without an article before it.
+func withoutArticle(s string) string {
+	for _, article := range [...]string{"the ", "a ", "an "} {
+		if rest, ok := strings.CutPrefix(s, article); ok {
+			return rest
+		}
 	}
 	return s
 }
@@ -160,6 +172,9 @@ func (c *Texts) Other(q *answer.Question, s answer.Sentence, value any, alone bo
 	if !alone || s.Void {
 		return false
 	}
+	if c.Accepted[i].polar != 0 {
+		return !c.after(q, s, answer.Reading{Value: value}) && len(s.Words) < minExplains
+	}
 	return len(s.Words) <= maxBare && !q.Courteous(s.Words) && c.find(q, s.Text) < 0
 }
 
@@ -177,7 +192,7 @@ func (c *Texts) equal(s string) int {
 			if a.pattern.MatchString(strings.TrimSpace(s)) {
 				return i
 			}
-		case a.text == text:
+		case a.text == text || a.bare != "" && a.bare == withoutArticle(text):
 			return i
 		case a.formula != "" && len(s) < maxFormula:
 			if plain == "" {
@@ -260,10 +275,13 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 	if k := clauseStart(q, b); k > 0 && q.Prefix(b[:k]) || k > 0 && concluded(q, b[:k]) {
 		b = b[k:]
 	}
+	if letter := a.framed && len(a.text) == 1 && len(b) > 0 && b[len(b)-1].In(vocabulary.Link)&q.In != 0; letter && len(t) <= 1 && q.Closed(b, 0) && q.Closed(t, 0) {
+		return true // "The first letter is A."
+	}
 	if !c.permits(q, b, a) {
 		return false
 	}
-	if len(b) > 0 && isMinus(b[len(b)-1].Text+before[len(strings.TrimRight(before, " ")):]) {
+	if signed(before, a) {
 		return false
 	}
 	if c.permits(q, t, a) {
@@ -274,11 +292,21 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 			return false
 		}
 		reason := w.In(vocabulary.Reason)&q.In != 0
+		if w.Sign() == '/' && c.equal(after[w.End:]) >= 0 {
+			return true
+		}
 		if (reason || strings.ContainsRune(",;:(—–.，。；、", w.Sign()) && w.Sign() != 0 || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:], a) {
 			return true
 		}
 	}
 	return false
+}
+
+// signed reports whether the text before an answer ends in a sign that belongs to it: it
+// touches it, or the answer is a formula.
+func signed(before string, a Text) bool {
+	r, _ := utf8.DecodeLastRuneInString(strings.TrimRight(before, " "))
+	return (isSign(r) || isDash(r)) && (a.formula != "" || !strings.HasSuffix(before, " "))
 }
 
 // clauseStart returns where the last clause of words begins.
@@ -383,6 +411,9 @@ func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text)
 	for i := range words {
 		if i > 0 && !q.Closed(words[:i], 0) {
 			break
+		}
+		if i > 0 && signed(s[:words[i].Start], a) {
+			continue
 		}
 		for j := len(words); j > i; j-- {
 			if j < len(words) && !q.Closed(words[j:], also) {

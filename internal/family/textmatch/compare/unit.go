@@ -25,16 +25,29 @@ func (l *listing) unit(i, end int) unit {
 		w := l.words[k]
 		name, known := w.Value(vocabulary.Unit, l.q.In)
 		c := w.Sign()
+		currency := currencyOf(w.Text)
 		switch {
 		case c == '°' && k+1 < end && l.words[k+1].Kind == vocabulary.Letters && l.words[k+1].Start == w.End:
 			u.names = append(u.names, "temperature-"+l.words[k+1].Text)
 			k += 2
+		case currency != "" && w.Kind == vocabulary.Letters:
+			u.currency = currency
+			u.names = append(u.names, "currency-"+currency)
+			k++
+		case w.Text == "square" || w.Text == "cubic" || w.Text == "sq":
+			if k+1 == end || l.words[k+1].In(vocabulary.Unit) == 0 && !strings.HasPrefix(l.words[k+1].Text, "unit") {
+				return u
+			}
+			k++
+			u.names = append(u.names, w.Text)
+			if l.words[k].In(vocabulary.Unit) == 0 {
+				k++
+			} else {
+				continue
+			}
 		case known && (w.Kind == vocabulary.Letters || c == '°'):
 			if w.In(vocabulary.Scale|vocabulary.Limit|vocabulary.Approx)&l.q.In != 0 && !l.compound(k, end) && !w.Asked {
 				return u
-			}
-			if strings.HasPrefix(name, "currency-") {
-				u.currency = name
 			}
 			u.names = append(u.names, name)
 			k++
@@ -117,7 +130,11 @@ func (u unit) asked(q *answer.Question) bool {
 	sorts := map[string]bool{}
 	counted := false
 	for _, w := range answer.Words(q.Text()) {
-		if name, ok := w.Value(vocabulary.Unit, q.In); ok && !counted && utf8.RuneCountInString(w.Text) > 1 {
+		name, ok := w.Value(vocabulary.Unit, q.In)
+		if c := currencyOf(w.Text); c != "" {
+			name, ok = "currency-"+c, true
+		}
+		if ok && !counted && utf8.RuneCountInString(w.Text) > 1 {
 			named[name] = true
 			sort, _, _ := strings.Cut(name, "-")
 			sorts[sort] = true
@@ -148,7 +165,7 @@ func (l *listing) numeral(i int) (numeral, bool) {
 		v.value, v.to = big.NewRat(f[0], f[1]), i+1
 		v.fraction = true
 		return v, true
-	case w.Kind == vocabulary.Letters && !w.Asked:
+	case w.Kind == vocabulary.Letters:
 		return l.spelled(i)
 	default:
 		return v, false
@@ -179,7 +196,7 @@ func (l *listing) decimal(i int) (*big.Rat, int, bool) {
 // spelled reads a number in words.
 func (l *listing) spelled(i int) (numeral, bool) {
 	v := numeral{from: i}
-	decimal, n := vocabulary.ReadNumber(plainWords(l.words[i:]), l.q.In)
+	decimal, n := l.hyphenated(i)
 	if n == 0 || l.words[i].In(vocabulary.Frame)&l.q.In != 0 && n == 1 && l.words[i].Text != "one" {
 		return v, false
 	}
@@ -187,9 +204,30 @@ func (l *listing) spelled(i int) (numeral, bool) {
 	if !ok {
 		return v, false
 	}
-	v.value, v.to, v.fraction = value, i+n, true
-	l.extend(&v)
+	v.value, v.to = value, i+n
+	if k := v.to; k+2 < len(l.words) && l.words[k].In(vocabulary.And) != 0 && l.words[k+1].Text == "a" && l.words[k+2].Text == "half" {
+		v.value, v.to = new(big.Rat).Add(v.value, big.NewRat(1, 2)), k+3
+		return v, true
+	}
+	l.scale(&v)
 	return v, true
+}
+
+// hyphenated reads a number in words, among them hyphens, and returns it with how many
+// words it has.
+func (l *listing) hyphenated(i int) (decimal string, n int) {
+	var words []vocabulary.Word
+	var at []int
+	for k := i; k < len(l.words) && len(words) < 12; k++ {
+		if w := l.words[k]; w.Sign() == '-' && k > i && w.Start == l.words[k-1].End && k+1 < len(l.words) && l.words[k+1].Start == w.End {
+			continue
+		}
+		words, at = append(words, l.words[k].Word), append(at, k)
+	}
+	if decimal, n = vocabulary.ReadNumber(words, l.q.In); n == 0 {
+		return "", 0
+	}
+	return decimal, at[n-1] + 1 - i
 }
 
 // extend reads what makes another number of the literal: a fraction, a power of ten, a
