@@ -5,7 +5,8 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/familytest"
-	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // TestBBHOutputs replays real chains of thought.
@@ -15,7 +16,7 @@ func TestBBHOutputs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.question = number.NewQuestion(r.Input.Question, "")
+		k.question = answer.Ask(r.Input.Question, "", vocabulary.Every)
 		return k.Match(r.Response)
 	})
 }

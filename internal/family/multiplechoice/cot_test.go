@@ -3,7 +3,8 @@ package multiplechoice
 import (
 	"testing"
 
-	"securebench/internal/family/textmatch/number"
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -34,7 +35,7 @@ func TestChainsOfThought(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, `"B"`, tt.choices...)
-		k.question = number.NewQuestion(tt.question, "")
+		k.question = answer.Ask(tt.question, "", vocabulary.Every)
 		for _, s := range tt.right {
 			if v := k.Match(s); v.Outcome != verdict.Passed {
 				t.Errorf("%q failed: %s", s, v.Message)

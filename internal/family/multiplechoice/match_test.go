@@ -15,7 +15,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/familytest"
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -314,7 +314,7 @@ func FuzzMatch(f *testing.F) {
 		if k.Match(candidate).Outcome != verdict.Passed {
 			return
 		}
-		stated := textmatch.Lower(reply.Text(candidate))
+		stated := textmatch.Lower(answer.Said(candidate))
 		if !strings.Contains(stated, "b") && !strings.Contains(stated, "tls") {
 			t.Fatalf("%q passed without label or text in %q", candidate, stated)
 		}

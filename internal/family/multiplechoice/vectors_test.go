@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/family/familytest"
+	"securebench/internal/family/textmatch/compare"
 )
 
 func TestVectors(t *testing.T) {
@@ -17,7 +18,7 @@ func TestVectors(t *testing.T) {
 		}
 		k, err := newKey(choices, v.Answer)
 		switch {
-		case errors.Is(err, errTooManyChoices):
+		case errors.Is(err, compare.ErrTooManyChoices):
 			return "too_many_choices"
 		case errors.Is(err, errNoValidAnswer):
 			return "no_valid_answer"

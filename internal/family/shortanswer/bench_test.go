@@ -3,6 +3,8 @@ package shortanswer
 import (
 	"strings"
 	"testing"
+
+	"securebench/internal/family/textmatch/compare"
 )
 
 // BenchmarkMatch scores candidates of 1 MiB that are meant to be slow.
@@ -12,7 +14,7 @@ func BenchmarkMatch(b *testing.B) {
 		"number": newTestKey(b, `[3, "1e400"]`, "0.1", "", ""),
 		"span":   newTestKey(b, `["aa b"]`, "", `{"type": "span", "max_extra_words": 1000}`, ""),
 		"set":    newTestKey(b, `["a", "b", 3]`, "", `{"type": "set"}`, ""),
-		"large":  newTestKey(b, "[1"+strings.Repeat(`, 1, "a and aa"`, maxSet/2-1)+"]", "1e9", `{"type": "set"}`, ""),
+		"large":  newTestKey(b, "[1"+strings.Repeat(`, 1, "a and aa"`, compare.MaxSet/2-1)+"]", "1e9", `{"type": "set"}`, ""),
 	}
 	for name, unit := range map[string]string{
 		"digits": "1", "groups": ",111", "numbers": "1 ", "points": ".", "letters": "a", "words": "aa ",
@@ -26,7 +28,7 @@ func BenchmarkMatch(b *testing.B) {
 		for row, k := range rows {
 			candidate := strings.Repeat(unit, 1<<20/len(unit))
 			if row == "large" { // as much as is looked at
-				candidate = candidate[:min(len(candidate), maxFocus)]
+				candidate = candidate[:min(len(candidate), 64<<10)]
 			}
 			b.Run(name+"/"+row, func(b *testing.B) {
 				for b.Loop() {

@@ -92,6 +92,8 @@ func newTestKey(t testing.TB, accepted, tolerance, match, question string) *key 
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.ask(question, "")
+	if err := k.ask(question, ""); err != nil {
+		t.Fatal(err)
+	}
 	return k
 }

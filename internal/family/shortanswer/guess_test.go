@@ -63,6 +63,8 @@ func matches(t *testing.T, question, format, answer, candidate string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.ask(question, format)
+	if err := k.ask(question, format); err != nil {
+		t.Fatal(err)
+	}
 	return k.Match(candidate).Outcome == verdict.Passed
 }

@@ -12,7 +12,9 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.ask("", "")
+		if err := k.ask("", ""); err != nil {
+			t.Fatal(err)
+		}
 		return string(k.Match(v.Candidate).Outcome)
 	})
 }
