@@ -51,6 +51,8 @@ type Statement struct {
 	// Text is what is stated, without typesetting: to the end of the sentence, or of the
 	// form. Rest is the same to the end of the line, and Raw is Text as it was written.
 	Text, Rest, Raw string
+	// Source is Rest as it was written.
+	Source string
 	// Before and After are the rest of the sentence that a form stands in. Before a mark
 	// that is what precedes it.
 	Before, After string
@@ -87,6 +89,7 @@ type Reply struct {
 	Lines      []Line
 	Statements []Statement // those with a mark, in order
 	Question   *Question
+	blank      bool
 }
 
 // Options say how a family reads replies.
@@ -100,7 +103,8 @@ type Options struct {
 // Read finds the statements of a candidate.
 func Read(candidate string, q *Question, o Options) *Reply {
 	r := &reader{Reply: &Reply{Question: q}, o: o}
-	text := wide(Said(candidate))
+	text := wide(Said(visible(textmatch.NFC(candidate))))
+	r.blank = isBlank(text)
 	if o.Pattern != nil {
 		r.pattern(text)
 	}
@@ -112,7 +116,17 @@ func Read(candidate string, q *Question, o Options) *Reply {
 }
 
 // Blank reports whether the reply says nothing.
-func (r *Reply) Blank() bool { return len(r.Lines) == 0 && len(r.Statements) == 0 }
+func (r *Reply) Blank() bool { return r.blank }
+
+// isBlank reports whether a text has nothing but spaces and the fences of code.
+func isBlank(s string) bool {
+	for line := range strings.FieldsFuncSeq(s, textmatch.IsLineBreak) {
+		if line = textmatch.Strip(line); line != "" && !isFence(line) {
+			return false
+		}
+	}
+	return true
+}
 
 // A reader builds a reply.
 type reader struct {
@@ -171,6 +185,7 @@ func (r *reader) led(p plain, source string, st Statement, start, end int) State
 	st.Text = strings.Map(unform, strings.TrimSpace(p.text[start:end]))
 	st.Rest = strings.Map(unform, strings.TrimSpace(p.text[start:]))
 	st.Raw = strings.Map(unform, p.raw(source, start, end))
+	st.Source = strings.Map(unform, p.raw(source, start, len(p.text)))
 	return st
 }
 

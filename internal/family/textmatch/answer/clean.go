@@ -11,14 +11,11 @@ import (
 )
 
 // Said returns what a candidate says: without reasoning (<think>…</think> and its
-// like), without the tokens that start and stop the turns of a chat, and without
-// characters that cannot be seen. A block of reasoning that is never closed reaches to
+// like) and without the tokens that start and stop the turns of a chat. A block of reasoning that is never closed reaches to
 // the end, and a closing tag without an opening one closes a block that began before
 // the text.
 func Said(candidate string) string {
-	s := textmatch.NFC(candidate)
-	s = visible(s)
-	return strings.Trim(cutTurns(cutReasoning(fences.Replace(s))), "\x00")
+	return cutTurns(cutReasoning(fences.Replace(candidate)))
 }
 
 // fences writes the other ways in which models fence their reasoning and their answers
@@ -39,7 +36,7 @@ var terminal = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 // two letters or digits, where they part what looks whole, and so do those that reverse
 // the order in which a text is shown.
 func visible(s string) string {
-	if !strings.ContainsFunc(s, hidden) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r == '\u202d' || r == '\u202e' }) {
 		return s
 	}
 	s = terminal.ReplaceAllString(s, "")
@@ -59,6 +56,9 @@ func visible(s string) string {
 			}
 			last, i = ' ', end
 			continue
+		}
+		if r == '\u202d' || r == '\u202e' {
+			r = '\ufffd' // shows what follows in another order
 		}
 		b.WriteRune(r)
 		last, i = r, i+n

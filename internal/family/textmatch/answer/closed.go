@@ -41,7 +41,7 @@ func (q *Question) Closed(words []Word, also vocabulary.Class) bool {
 
 // isPunctuation reports whether a sign only punctuates.
 func isPunctuation(c rune) bool {
-	return strings.ContainsRune(" .,;:!\"'`’‘“”«»()[]{}【】「」『』《》〈〉*_|…。、，；：！—–-=→⇒∴✅✓✔☑➡👉\ufe0f", c)
+	return isDash(c) || strings.ContainsRune(" .,;:!\"'`’‘“”«»()[]{}【】「」『』《》〈〉*_|…。、，；：！—–-=→⇒∴✅✓✔☑➡👉\ufe0f", c)
 }
 
 // Opposes returns the first word that denies, doubts, bounds or multiplies what stands
@@ -95,7 +95,7 @@ func (q *Question) Around(before, after string) (opposing *Word) {
 		}
 	}
 	for n := len(clause); n > link+1; n-- {
-		if w := clause[n-1]; !q.has(w, vocabulary.Frame) || q.has(w, vocabulary.Restrictive) || q.has(w, vocabulary.Link) {
+		if w := clause[n-1]; !q.has(w, vocabulary.Frame) && w.Sign() != '$' || q.has(w, vocabulary.Restrictive) || q.has(w, vocabulary.Link) {
 			clause = clause[:n] // what stands before prepositions and articles is beside the form
 			break
 		}

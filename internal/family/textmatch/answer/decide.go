@@ -9,10 +9,11 @@ type Finding uint8
 
 // The findings.
 const (
-	Nothing Finding = iota // no value, so that it states none
-	Stated                 // one value, and all around it is understood
-	Unclear                // a value, and something that may change it
-	Several                // values that differ
+	Nothing    Finding = iota // no value, so that it states none
+	Stated                    // one value, and all around it is understood
+	Unclear                   // a value, and something that may change it
+	Several                   // values that differ
+	Unexpected                // one that is understood, but not among those that are accepted
 )
 
 // A Reading is what a statement gives to a reader.
@@ -59,6 +60,8 @@ func (r *Reply) Decide(reader Reader, cut bool) (Reading, verdict.Reason, string
 	switch got.Finding {
 	case Nothing:
 		return got, verdict.WrongAnswer, why(got, "the reply does not state an answer")
+	case Unexpected:
+		return got, verdict.WrongAnswer, why(got, "the answer is not the expected one")
 	case Several:
 		return got, verdict.AmbiguousAnswer, why(got, "the reply states several answers")
 	case Unclear:
@@ -101,13 +104,20 @@ func (r *Reply) highest(reader Reader) (got Reading, last int) {
 		switch {
 		case reading.Finding == Stated && !reader.Same(got.Value, reading.Value):
 			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
-		case reading.Finding != Stated && len(Words(r.Statements[at[n]].Text)) <= maxDissent:
+		case reading.Finding != Stated && r.dissents(r.Statements[at[n]].Text):
 			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
 		case reading.Finding == Stated:
 			got.Value = reader.Both(got.Value, reading.Value)
 		}
 	}
 	return got, last
+}
+
+// dissents reports whether an unclear statement voids the others of its rank: a short one
+// that neither denies nor doubts what it says.
+func (r *Reply) dissents(text string) bool {
+	words := r.Question.Words(text)
+	return len(words) <= maxDissent && r.Question.Opposes(nil, words) == nil
 }
 
 func why(r Reading, otherwise string) string {

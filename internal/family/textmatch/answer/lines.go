@@ -14,11 +14,16 @@ import (
 func lines(s string) []string {
 	var out []string
 	for line := range strings.FieldsFuncSeq(s, textmatch.IsLineBreak) {
-		if line = textmatch.Strip(line); line != "" && !isFence(line) && strings.Trim(line, "|-: ") != "" {
+		if line = textmatch.Strip(line); line != "" && !isFence(line) && !isRule(line) {
 			out = append(out, line)
 		}
 	}
 	return out
+}
+
+// isRule reports whether a line only draws a rule, as between the rows of a table.
+func isRule(line string) bool {
+	return len(line) >= 3 && strings.Trim(line, "|-: ") == "" && strings.Contains(line, "--")
 }
 
 // isFence reports whether a line begins or ends a block of code.

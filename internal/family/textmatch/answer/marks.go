@@ -176,7 +176,7 @@ func (r *reader) link(words []Word, k int) (rest int, linked bool) {
 	for k < len(words) {
 		w := words[k]
 		switch c := w.Sign(); {
-		case strings.ContainsRune("*_`\"”’»)]】』」", c) && c != 0:
+		case !linked && strings.ContainsRune("*_`\"”’»)]】』」", c) && c != 0, linked && strings.ContainsRune("*_", c) && c != 0:
 			linked = linked || c == '】' || c == ']' || c == '」' || c == '』'
 		case c == ':' || c == '=' || c == '→' || c == '⇒' || c == '.' && !linked && k+1 < len(words) && words[k-1].Text == "ans":
 			linked = true
@@ -202,7 +202,7 @@ func (r *reader) link(words []Word, k int) (rest int, linked bool) {
 			k = end
 		case c != 0:
 			return k, linked
-		case q.has(w, vocabulary.Link|vocabulary.Particle) && !q.has(w, vocabulary.Negator):
+		case !linked && q.links(w) && !q.has(w, vocabulary.Negator):
 			linked = true
 		case !linked && q.has(w, vocabulary.Final|vocabulary.Option) && !q.has(w, vocabulary.Restrictive):
 		case linked && q.has(w, vocabulary.Conclusion):
@@ -218,6 +218,12 @@ func (r *reader) link(words []Word, k int) (rest int, linked bool) {
 		k++
 	}
 	return k, linked
+}
+
+// links reports whether a word joins a mark with its answer. A single Latin letter never
+// does: it may be a label.
+func (q *Question) links(w Word) bool {
+	return q.has(w, vocabulary.Link|vocabulary.Particle) && (len(w.Text) > 1 || w.Kind == vocabulary.Sign)
 }
 
 // closing returns the bracket that closes the one at k, or -1.
@@ -278,8 +284,10 @@ func (q *Question) about(words []Word, k int) int {
 		case c == '"' || c == '“' || c == '”':
 			quoted = !quoted
 		case quoted && (w.Asked || c != 0):
-		case c == ':', c == '=', j > k && q.has(w, vocabulary.Link):
+		case c == ':', c == '=', j > k && q.links(w) && q.has(w, vocabulary.Link):
 			return j
+		case c == '(' && closing(words, j) > 0 && q.offers(words[j:closing(words, j)]):
+			j = closing(words, j)
 		case c == ',' || c == '\'' || c == '(' || c == ')':
 		case c != 0:
 			return -1
@@ -331,7 +339,7 @@ func (r *reader) praised(s *Sentence, p plain, source string, line int) {
 			from = k + 1
 			continue
 		}
-		if k == from || !q.has(words[k], vocabulary.Link|vocabulary.Particle) || words[k].Kind == vocabulary.Sign {
+		if k == from || !q.links(words[k]) || words[k].Kind == vocabulary.Sign {
 			continue
 		}
 		rank, ok := q.praise(words[k:], r.o.Labels)

@@ -114,8 +114,13 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		}
 		return answer.Reading{}
 	}
+	for _, s := range slices.Compact([]string{st.Source, st.Raw, st.Rest, st.Text}) {
+		if c := k.exact(s); c != 0 {
+			return named(c)
+		}
+	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text}) {
-		if c := cmp.Or(k.exact(s), k.closed(q, s), k.articled(s)); c != 0 {
+		if c := cmp.Or(k.closed(q, s), k.articled(s)); c != 0 {
 			return named(c)
 		}
 	}
@@ -176,10 +181,10 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 		if i == len(words) {
 			return 0
 		}
-		if i > 0 && (words[i-1].Sign() == '-' && words[i-1].End == words[i].Start) {
+		if i > 0 && words[i-1].Sign() == '-' && words[i-1].End == words[i].Start && (i == 1 || words[i-2].In(vocabulary.Option|vocabulary.Answer) == 0) {
 			continue
 		}
-		if i > 0 && k.mentions(s[:words[i].Start]) != 0 {
+		if i > 0 && k.mentionsBefore(s, words[i].Start) != 0 {
 			return 0
 		}
 		if c := k.exact(s[words[i].Start:]); c != 0 && (i == 0 || !k.isWord(s[words[i].Start:])) {
@@ -257,6 +262,11 @@ func (k *Choices) mayExplain(s string, w answer.Word) bool {
 
 // described returns the choice whose text a description is, articles and brackets aside.
 func (k *Choices) described(s string) (found Set) {
+	for layer, c := range cutAll(strings.TrimSpace(s)) {
+		if found = k.written(layer, c, true); found != 0 {
+			return found
+		}
+	}
 	s = bare(strings.Trim(s, " .,;:!()[]-–—\"'“”*_`"))
 	for i, t := range k.texts {
 		if t.plain == s && s != "" {
@@ -272,7 +282,11 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
 	q := r.Question
 	got, line := answer.Reading{Why: "the reply does not name exactly one choice"}, 0
 	several := false
+	seen := Set(0)
 	take := func(c answer.Reading, n int, counts bool) {
+		if s, ok := c.Value.(Set); ok && !s.Several() {
+			seen |= s
+		}
 		switch {
 		case c.Finding == answer.Nothing:
 			return
@@ -311,7 +325,7 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
 	if several {
 		got.Finding, got.Why = answer.Several, "the reply names different choices"
 	}
-	if got.Finding == answer.Nothing && len(r.Lines) > 0 && k.enumerates(r.Lines[len(r.Lines)-1].Text) {
+	if got.Finding == answer.Nothing && len(r.Lines) > 0 && (seen.Several() || k.enumerates(r.Lines[len(r.Lines)-1].Text)) {
 		got.Finding, got.Why = answer.Several, "the reply names several choices"
 	}
 	return got, line
@@ -374,7 +388,10 @@ func (k *Choices) lead(s string) (Set, string) {
 	if c == 0 || rest == "" || !strings.ContainsAny(rest[:1], ").:]},") && !strings.HasPrefix(rest, " - ") && !strings.HasPrefix(rest, "、") {
 		return 0, ""
 	}
-	rest = strings.TrimLeft(rest, " *_`).:]},-、")
+	rest = strings.TrimLeft(rest, " *_`).:]},、")
+	if after, ok := strings.CutPrefix(rest, "-"); ok && strings.HasPrefix(strings.TrimLeft(after, "-"), " ") {
+		rest = strings.TrimLeft(after, "- ")
+	}
 	return c, rest
 }
 
@@ -430,9 +447,13 @@ func (k *Choices) Other(q *answer.Question, s answer.Sentence, value any, alone 
 
 // mentions returns the choices that a text mentions: labels in brackets or as lone
 // capitals, and whole texts.
-func (k *Choices) mentions(s string) (found Set) {
+func (k *Choices) mentions(s string) Set { return k.mentionsBefore(s, len(s)) }
+
+// mentionsBefore returns the choices that the first bytes of a text mention.
+func (k *Choices) mentionsBefore(s string, end int) (found Set) {
 	s = s[:min(len(s), maxReason)]
-	for i := range len(s) {
+	end = min(end, len(s))
+	for i := range end {
 		c := k.label(s[i : i+1])
 		if c == 0 || !isLone(s, i) {
 			continue
@@ -442,7 +463,7 @@ func (k *Choices) mentions(s string) (found Set) {
 			found |= c
 		}
 	}
-	text := textmatch.Lower(s)
+	text := textmatch.Lower(s[:end])
 	for i, t := range k.texts {
 		if _, _, ok := textmatch.FindSpan(text, t.normal); ok && !t.isLabel {
 			found |= 1 << i

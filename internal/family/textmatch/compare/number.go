@@ -70,24 +70,31 @@ func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading {
 		touching = strings.TrimLeft(touching, " –—-") // a dash between clauses
 	}
 	follows := ""
-	if words := q.Words(after); len(words) > 0 && after != "" && !strings.ContainsRune(".,;:!?)]\"'“”*-–—(", rune(after[0])) {
-		end := 0
-		for _, w := range words[:min(len(words), 3)] {
-			if w.Kind == vocabulary.Letters && w.In(vocabulary.Scale|vocabulary.Unit) == 0 || w.Kind == vocabulary.Sign && strings.ContainsRune(".,;:!?)", w.Sign()) {
-				break
-			}
-			end = w.End
+	if words := q.Words(after); len(words) > 0 && !strings.ContainsRune(".,;:!?)]\"'“”*-–—($", lastRune(after[:words[0].End])) {
+		l := &listing{q: q, text: after, words: words}
+		switch u := l.unit(0, len(words)); {
+		case u.end > 0:
+			follows = after[:words[u.end-1].End]
+		case words[0].Kind != vocabulary.Letters || words[0].In(vocabulary.Scale) != 0 && !words[0].Asked:
+			follows = after[:words[0].End]
 		}
-		follows = after[:end]
+	}
+	if textmatch.IsDigit(lastRune(touching)) || strings.HasSuffix(touching, "√") {
+		return answer.Reading{Finding: answer.Unclear, Why: "a number or a root touches the box"}
 	}
 	got := c.read(q, strings.TrimSpace(touching+st.Text+" "+follows))
 	if got.Finding != answer.Stated {
 		return got
 	}
-	if w := q.Around(st.Before, st.After); w != nil {
+	if w := q.Around(st.Before, strings.TrimPrefix(after, follows)); w != nil {
 		return answer.Reading{Finding: answer.Unclear, Why: "a word beside the boxed number denies, bounds or multiplies it"}
 	}
 	return got
+}
+
+func lastRune(s string) rune {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return r
 }
 
 // Unmarked reads the last line with a number.
@@ -155,6 +162,9 @@ func plainWords(words []answer.Word) []vocabulary.Word {
 // question's.
 func (c Numbers) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
 	if alone && len(s.Words) > maxBare && !q.Retracts(s.Words) {
+		return false
+	}
+	if got := c.read(q, s.Text); got.Finding == answer.Stated && c.Same(got.Value, value) {
 		return false
 	}
 	l := c.list(q, s.Text, q.Words(s.Text))
@@ -266,7 +276,7 @@ func (l *listing) mayExplain(i int) bool {
 	switch {
 	case strings.ContainsRune(",;:(.、，；：。—–≈", c):
 		return true
-	case c == '-':
+	case c == '-' || isDash(c):
 		return w.Start > 0 && l.text[w.Start-1] == ' ' && w.End < len(l.text) && l.text[w.End] == ' '
 	}
 	return false
@@ -351,6 +361,9 @@ func (c Numbers) understood(l *listing, end int) *Number {
 	}
 	v := stated[0]
 	n := v.Number
+	if l.listed(v) {
+		return nil
+	}
 	from, ok := c.prefix(l, start, v.from, &n)
 	if !ok {
 		return nil
@@ -376,6 +389,13 @@ func (c Numbers) understood(l *listing, end int) *Number {
 // decimal: 5/2 is 2.5, but 157/50 is a result that was not worked out.
 const maxDenominator = 16
 
+// listed reports whether a number with groups of thousands touches a square bracket, so
+// that it may be a list.
+func (l *listing) listed(v numeral) bool {
+	start, end := l.words[v.from].Start, l.words[v.to-1].End
+	return strings.Contains(l.text[start:end], ",") && (start > 0 && l.text[start-1] == '[' || end < len(l.text) && l.text[end] == ']')
+}
+
 // excuse marks the words of a number that only counts what the question counts.
 func (l *listing) excuse(v numeral) {
 	for i := v.from; i < v.to; i++ {
@@ -394,6 +414,14 @@ func (l *listing) result(end int) (int, bool) {
 				return 0, false
 			}
 			return i + 1, l.calculates(l.words[:i]) || l.named(l.words[:i])
+		}
+	}
+	for i := end - 1; i >= 0; i-- {
+		if w := l.words[i]; w.In(vocabulary.Conclusion)&l.q.In != 0 && w.Kind == vocabulary.Letters && (i == 0 || l.words[i-1].Kind == vocabulary.Sign && strings.ContainsRune(",;:.—–-，；。", l.words[i-1].Sign()) || l.words[i-1].In(vocabulary.And) != 0) {
+			if i > 0 {
+				return i + 1, true
+			}
+			break
 		}
 	}
 	for i := end - 1; i > 0; i-- {
@@ -416,17 +444,16 @@ func (l *listing) calculates(words []answer.Word) bool {
 		case w.Kind == vocabulary.Digits:
 			numbers++
 		case w.Kind == vocabulary.Sign:
-			if strings.ContainsRune("≠≈<>≤≥~?", w.Sign()) {
-				return false
-			}
-			if !strings.ContainsRune(".,;:'\"", w.Sign()) {
+			if strings.ContainsRune("+-−×*·⋅/÷^√²³!%|", w.Sign()) {
 				operators++
+			} else if !strings.ContainsRune("()[]{}.,:'\"=$", w.Sign()) {
+				return false
 			}
 		case w.In(vocabulary.Scale)&l.q.In != 0, w.In(vocabulary.Ordinal)&l.q.In != 0, mathWords.Has(w.Text):
 			operators++
 		case w.In(vocabulary.Number)&l.q.In != 0:
 			numbers++
-		case utf8.RuneCountInString(w.Text) == 1 && i+1 <= len(words):
+		case utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters && i+1 < len(words):
 			operators++
 		case w.In(vocabulary.Harmless)&l.q.In != 0 && w.In(vocabulary.Negator|vocabulary.Hedge|vocabulary.Or|vocabulary.Wrong)&l.q.In == 0:
 		case w.In(vocabulary.And)&l.q.In != 0:
@@ -434,7 +461,7 @@ func (l *listing) calculates(words []answer.Word) bool {
 			return false
 		}
 	}
-	return numbers > 0 && operators > 0 && (numbers > 1 || operators > 0)
+	return numbers > 0 && operators > 0
 }
 
 // mathWords are the words and functions of a calculation.
@@ -561,6 +588,12 @@ func (c Numbers) money(q *answer.Question, n Number) bool {
 const moneyWords textmatch.List = " money cost price pay paid earn earned spend spent salary wage profit revenue income worth bill fee" +
 	" budget saving save charge currency sell buy owe tax tip discount amount much "
 
+// latin reports whether a word is written in an alphabet whose words spaces part.
+func latin(w answer.Word) bool {
+	r, _ := utf8.DecodeRuneInString(w.Text)
+	return r < 0x2e80
+}
+
 // percents reports whether a word or sign says percent.
 func percents(w answer.Word) bool {
 	v, ok := w.Value(vocabulary.Scale, vocabulary.Every)
@@ -606,7 +639,7 @@ func (c Numbers) suffix(l *listing, i, end int, n *Number) (int, bool) {
 	}
 	u := l.unit(i, end)
 	if u.end == i {
-		return i, !tight || w.Kind != vocabulary.Letters
+		return i, !tight || w.Kind != vocabulary.Letters || !latin(w)
 	}
 	if u.currency != "" {
 		if n.currency != "" && n.currency != u.currency {

@@ -157,11 +157,8 @@ func (c *Texts) missed(s string) answer.Reading {
 	if listed {
 		return answer.Reading{Finding: answer.Unclear, Why: "the answer is a list or too long"}
 	}
-	return answer.Reading{Finding: answer.Nothing + missing, Why: "the answer is not the expected one"}
+	return answer.Reading{Finding: answer.Unexpected}
 }
-
-// missing is the finding of a text that is stated and not accepted.
-const missing = answer.Unclear
 
 // Other reports whether a sentence after the answer takes it back.
 func (c *Texts) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
@@ -175,7 +172,20 @@ func (c *Texts) Other(q *answer.Question, s answer.Sentence, value any, alone bo
 	if c.Accepted[i].polar != 0 {
 		return !c.after(q, s, answer.Reading{Value: value}) && len(s.Words) < minExplains
 	}
-	return len(s.Words) <= maxBare && !q.Courteous(s.Words) && c.find(q, s.Text) < 0
+	return spoken(s.Words) <= maxBareText && !q.Courteous(s.Words) && c.find(q, s.Text) < 0
+}
+
+// maxBareText is the most words of a sentence that is taken for another answer.
+const maxBareText = 3
+
+// spoken counts the words that are no signs.
+func spoken(words []answer.Word) (n int) {
+	for _, w := range words {
+		if w.Kind != vocabulary.Sign {
+			n++
+		}
+	}
+	return n
 }
 
 // equal returns the accepted answer that a text equals, or -1.
@@ -183,8 +193,10 @@ func (c *Texts) equal(s string) int {
 	if len(s) > maxStated {
 		return -1
 	}
-	text := c.normal(s)
-	plain := ""
+	text, plain := c.normal(strings.TrimRight(s, "! ")), ""
+	if c.Mode == Whole {
+		text = c.normal(s)
+	}
 	for i, a := range c.Accepted {
 		switch {
 		case a.skip || a.text == "":
@@ -272,7 +284,7 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 	if len(b) > maxWords {
 		return false
 	}
-	if k := clauseStart(q, b); k > 0 && q.Prefix(b[:k]) || k > 0 && concluded(q, b[:k]) {
+	if k := clauseStart(q, b); k > 0 && (q.Closed(b[:k], 0) || concluded(q, b[:k])) {
 		b = b[k:]
 	}
 	if letter := a.framed && len(a.text) == 1 && len(b) > 0 && b[len(b)-1].In(vocabulary.Link)&q.In != 0; letter && len(t) <= 1 && q.Closed(b, 0) && q.Closed(t, 0) {
@@ -331,7 +343,7 @@ func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
 	if !q.Closed(words, vocabulary.Yes&0) {
 		return false
 	}
-	for _, w := range words {
+	for i, w := range words {
 		if w.Kind == vocabulary.Sign {
 			continue
 		}
@@ -341,13 +353,19 @@ func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
 			return false
 		case a.asked && !harmless:
 			return false
-		case !harmless && slices.Contains(a.words, w.Text) && !q.Exactly(w.Text):
+		case !harmless && slices.Contains(a.words, w.Text) && !linked(q, words[i:]):
 			return false
 		case w.In(vocabulary.And|vocabulary.Or)&q.In != 0:
 			return false
 		}
 	}
 	return true
+}
+
+// linked reports whether a link follows, so that a word before it belongs to what is
+// asked.
+func linked(q *answer.Question, words []answer.Word) bool {
+	return slices.ContainsFunc(words, func(w answer.Word) bool { return w.In(vocabulary.Link)&q.In != 0 })
 }
 
 // isLead reports whether w is one of the words that may stand next to an answer that is
@@ -461,7 +479,7 @@ func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, b
 		return -1, slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar != 0 })
 	}
 	for _, w := range words[k+2:] {
-		if w.In(vocabulary.Yes|vocabulary.No)&q.In != 0 && w.In(vocabulary.Frame|vocabulary.Final) == 0 || w.In(vocabulary.Or|vocabulary.Hedge|vocabulary.Retract)&q.In != 0 && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0 {
+		if w.In(vocabulary.Yes|vocabulary.No)&q.In != 0 && (spoken(words) < minExplains+1 || w.In(vocabulary.Frame|vocabulary.Final) == 0) || w.In(vocabulary.Or|vocabulary.Hedge|vocabulary.Retract)&q.In != 0 && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0 {
 			return -1, true
 		}
 	}

@@ -46,6 +46,9 @@ func (l *listing) unit(i, end int) unit {
 				continue
 			}
 		case known && (w.Kind == vocabulary.Letters || c == '°'):
+			if k == i && k > 0 && w.Start == l.words[k-1].End && strings.Contains("mkbt", w.Text) && !l.compound(k, end) && !w.Asked {
+				return u // a multiple, or metres
+			}
 			if w.In(vocabulary.Scale|vocabulary.Limit|vocabulary.Approx)&l.q.In != 0 && !l.compound(k, end) && !w.Asked {
 				return u
 			}
@@ -160,6 +163,9 @@ func (l *listing) numeral(i int) (numeral, bool) {
 		if v.value, v.to, ok = l.decimal(i); !ok {
 			return v, false
 		}
+		if i > 0 && l.words[i-1].Sign() == '.' && l.pointed(i) {
+			v.from--
+		}
 	case vulgar[w.Sign()] != [2]int64{}:
 		f := vulgar[w.Sign()]
 		v.value, v.to = big.NewRat(f[0], f[1]), i+1
@@ -178,7 +184,7 @@ func (l *listing) numeral(i int) (numeral, bool) {
 func (l *listing) decimal(i int) (*big.Rat, int, bool) {
 	var t literal
 	start := l.words[i].Start
-	if start > 0 && l.text[start-1] == '.' && (start == 1 || l.text[start-2] == ' ') {
+	if l.pointed(i) {
 		start--
 	}
 	end := t.scan(l.text, start)
@@ -191,6 +197,12 @@ func (l *listing) decimal(i int) (*big.Rat, int, bool) {
 	}
 	value, ok := t.value()
 	return value, k, ok
+}
+
+// pointed reports whether a decimal point begins the number at the word i.
+func (l *listing) pointed(i int) bool {
+	start := l.words[i].Start
+	return start > 0 && l.text[start-1] == '.' && (start == 1 || strings.IndexByte(" -$(", l.text[start-2]) >= 0)
 }
 
 // spelled reads a number in words.
