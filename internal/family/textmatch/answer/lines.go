@@ -64,7 +64,7 @@ func startsValue(s string) bool {
 func cutBullet(line string) string {
 	mark := bullet.FindString(line)
 	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(line[len(mark):], " *_`\"'“‘([{"))
-	if unicode.IsLetter(r) || unicode.Is(unicode.Co, r) {
+	if unicode.IsLetter(r) || unicode.Is(unicode.Co, r) && mark != "- " {
 		return line[len(mark):]
 	}
 	return line

@@ -120,7 +120,7 @@ func (r *reader) marked(s *Sentence, p plain, i int) (found, int, bool) {
 			return st, 0, false
 		}
 	}
-	if !q.Prefix(words[:head]) {
+	if !q.Prefix(words[:head]) && !(i+1 < len(words) && words[i+1].Sign() == ':' && (head == 0 || parts(words[head-1].Sign()))) {
 		return st, 0, false
 	}
 	st.Before = p.text[s.start:words[head].Start]
@@ -291,8 +291,10 @@ func (q *Question) about(words []Word, k int) int {
 		case c == ',' || c == '\'' || c == '(' || c == ')':
 		case c != 0:
 			return -1
+		case q.has(w, vocabulary.Answer) && !w.Asked:
+			return -1
 		case w.Asked || w.Excused:
-		case q.has(w, vocabulary.Frame|vocabulary.Option|vocabulary.Answer):
+		case q.has(w, vocabulary.Frame|vocabulary.Noun|vocabulary.Option) && len(w.Text) > 1:
 		default:
 			return -1
 		}

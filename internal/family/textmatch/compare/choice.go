@@ -194,7 +194,7 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 			if !q.Closed(words[j-1:], vocabulary.Conclusion) {
 				break
 			}
-			if c := k.exact(s[words[i].Start:words[j-1].Start]); c != 0 && !isArticle(s[words[i].Start:]) {
+			if c := k.exact(s[words[i].Start:words[j-1].Start]); c != 0 && !isArticle(s[words[i].Start:]) && k.mentions(s[words[j-1].Start:])&^c == 0 {
 				return c
 			}
 		}
@@ -322,7 +322,7 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
 			}
 		}
 	}
-	if several {
+	if several || got.Finding == answer.Stated && (seen|got.Value.(Set)).Several() && seen&^got.Value.(Set) != 0 {
 		got.Finding, got.Why = answer.Several, "the reply names different choices"
 	}
 	if got.Finding == answer.Nothing && len(r.Lines) > 0 && (seen.Several() || k.enumerates(r.Lines[len(r.Lines)-1].Text)) {

@@ -425,7 +425,7 @@ func (l *listing) result(end int) (int, bool) {
 		}
 	}
 	for i := end - 1; i > 0; i-- {
-		if w := l.words[i]; w.In(vocabulary.Link)&l.q.In != 0 && w.Kind == vocabulary.Letters {
+		if w := l.words[i]; w.In(vocabulary.Link)&l.q.In != 0 && w.Kind == vocabulary.Letters && l.text[w.Start-1] == ' ' {
 			if l.calculates(l.words[:i]) {
 				return i + 1, true
 			}
