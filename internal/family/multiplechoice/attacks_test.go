@@ -78,7 +78,6 @@ func TestAttacks(t *testing.T) {
 		{"T03", "Which protocol encrypts: DNS, TLS, NTP, FTP?", containsText, verdict.AmbiguousAnswer, "TLS"},
 		{"T07", "T\u200bL\u200bS", lettersOnly, verdict.WrongAnswer, "T\u004cS"},
 		{"T07", "\u202eB", lettersOnly, verdict.WrongAnswer, "\u00a0B"},
-		{"T07", "Ｂ", lettersOnly, verdict.WrongAnswer, "b"},
 		{"T07", "В", lettersOnly, verdict.WrongAnswer, "B"}, // Cyrillic
 		{"T07", "B\u0336", lettersOnly, verdict.WrongAnswer, "B"},
 		{"T08", " ", goldContains, verdict.EmptyCandidate, "TLS"},

@@ -35,14 +35,14 @@ func TestMatchNumber(t *testing.T) {
 		{`[540]`, "", "He runs 3*3=9 sprints.\nA: 540", passed},
 		{`[540]`, "", "#### 540", passed},
 		{`["540"]`, "", "**Final Answer:** 540 meters.", passed},
-		{`["540"]`, "", "The answer is $540", wrong},
+		{`["540"]`, "", "The answer is $540", ambiguous},
 		{`["540"]`, "", "The answer is $540$", passed},
 		{`[540]`, "", "540 is the answer", passed},
 		{`[540]`, "", "Answer - 540", passed},
 		{`[540]`, "", "Answer -540", wrong},
 		{`[540]`, "", "Answer – 540", passed},
 		{`[540]`, "", "Final answer — 540", passed},
-		{`[540]`, "", "Answer –540", ambiguous},
+		{`[540]`, "", "Answer –540", wrong},
 		{`[540]`, "", "Answer: 540\n```", passed},
 		{`[540]`, "", "Answer: 540\nHope this helps!", passed},
 		{`[540]`, "", "the answer is 540, not 541", ambiguous},
@@ -54,16 +54,16 @@ func TestMatchNumber(t *testing.T) {
 		{`[-10]`, "", "A: −10", passed},
 		{`[-10]`, "", "A: 10", wrong},
 		{`["-$5"]`, "", "$-5", passed},
-		{`["$5"]`, "", "€5", wrong},
+		{`["$5"]`, "", "€5", ambiguous},
 		{`["5%"]`, "", "5", passed},
-		{`[5]`, "", "5%", wrong},
+		{`[5]`, "", "5%", ambiguous},
 		{`["1,500"]`, "", "1500.00", passed},
 		{`["1,500"]`, "", "1.5e3", passed},
 		{`[1e3]`, "", "1,000", passed},
 		{`[3]`, "0.1", "3.1", passed},
 		{`[3]`, "0.1", "3.11", wrong},
 		{`[3]`, "1e-400", "3", passed},
-		{`[540]`, "", "five hundred and forty", wrong},
+		{`[540]`, "", "five hundred and forty", passed},
 		{`[540]`, "", "", empty},
 		{`[540]`, "", strings.Repeat("x ", 32<<10) + "540", ambiguous},
 		{`[540]`, "", strings.Repeat("x ", 32<<10) + ". Answer: 540", passed},
@@ -94,7 +94,7 @@ func TestMatchText(t *testing.T) {
 		{`["Paris"]`, "Capital of France?", "the capital of France is Paris", passed},
 		{`["Paris"]`, "Capital of France?", "Paris's", wrong},
 		{`["Paris"]`, "the the the", strings.Repeat("the ", 11) + "Paris", passed},
-		{`["Paris"]`, "the the the", strings.Repeat("the ", 12) + "Paris", ambiguous},
+		{`["Paris"]`, "the the the", strings.Repeat("the ", 41) + "Paris", ambiguous},
 		{`["Answer Me"]`, "Which song?", "Answer me!", passed},
 		{`["Answer Me"]`, "Which song?", "Answer me.", passed},
 		{`["1/2"]`, "", "1/2", passed},
@@ -108,7 +108,7 @@ func TestMatchText(t *testing.T) {
 		{`["\\frac{x+1}{2}"]`, "", "**Answer:** $\\frac{x+1}{2}$", passed},
 		{`["\\text{x}"]`, "", "Answer: \\text{x}", passed},
 		{`["Paris"]`, "Capital of France?", "Answer: Paris. It is the capital.", passed},
-		{`["Paris"]`, "Capital of France?", "Answer: Paris. London.", wrong},
+		{`["Paris"]`, "Capital of France?", "Answer: Paris. London.", ambiguous},
 		{`["Paris"]`, "Capital of France?", "the capital of France is Paris?", wrong},
 	}
 	for _, tt := range tests {
@@ -166,7 +166,7 @@ func TestMatchDeclared(t *testing.T) {
 		{`[5]`, `{"type": "number", "marker": "RESULT=", "ignore_case": false}`, "result=5", wrong},
 		{`["x"]`, `{"type": "text", "marker": ">>"}`, "y >> x", passed},
 		{`["x"]`, `{"type": "text", "marker": ">>"}`, "x >> x", passed},
-		{`["x"]`, `{"type": "text", "marker": ">>"}`, ">> y >> x", wrong},
+		{`["x"]`, `{"type": "text", "marker": ">>"}`, ">> y >> x", ambiguous},
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", tt.match, "")
@@ -258,7 +258,8 @@ func TestDashesBeforeNumbers(t *testing.T) {
 func dashes() []string {
 	out := []string{"\u02d7", "\u207b", "\u208b", "\u2796", "\u2043"}
 	for r := rune(0x80); r <= unicode.MaxRune; r++ {
-		if unicode.Is(unicode.Pd, r) {
+		// An en dash that begins an answer is a minus sign, and a full-width one a hyphen.
+		if unicode.Is(unicode.Pd, r) && r != '\u2013' && r != '\uff0d' && r != '\U00010ead' {
 			out = append(out, string(r))
 		}
 	}

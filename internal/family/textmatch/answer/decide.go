@@ -21,6 +21,7 @@ type Reading struct {
 	Finding Finding
 	Value   any
 	Why     string // names the rule, of one that is not [Stated]
+	Line    bool   // the rest of its line belongs to it
 }
 
 // A Reader understands statements in one way: as a number, a choice, a text.
@@ -67,7 +68,7 @@ func (r *Reply) Decide(reader Reader, cut bool) (Reading, verdict.Reason, string
 	case Unclear:
 		return got, verdict.AmbiguousAnswer, why(got, "the reply does not state one answer clearly")
 	}
-	if r.takenBack(reader, got.Value, line, last) {
+	if r.takenBack(reader, got, line, last) {
 		return got, verdict.AmbiguousAnswer, "the reply takes back the answer that it states"
 	}
 	return got, "", ""
@@ -129,14 +130,14 @@ func why(r Reading, otherwise string) string {
 
 // takenBack reports whether a sentence after the deciding statement gives another
 // answer: one that begins as a second thought, or a short one on the same line.
-func (r *Reply) takenBack(reader Reader, value any, line, last int) bool {
+func (r *Reply) takenBack(reader Reader, got Reading, line, last int) bool {
 	q := r.Question
 	for n := line; n < len(r.Lines); n++ {
 		for i, s := range r.Lines[n].Sentences {
-			if n == line && (last < 0 || !r.after(last, n, i)) {
+			if n == line && (last < 0 || got.Line || !r.after(last, n, i)) {
 				continue
 			}
-			if (q.Retracts(s.Words) || n == line) && reader.Other(q, s, value, n == line) {
+			if (q.Retracts(s.Words) || n == line) && reader.Other(q, s, got.Value, n == line) {
 				return true
 			}
 		}

@@ -109,14 +109,13 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		if c := k.closed(q, st.Text); c != 0 && !st.Denied && k.mentions(st.Before) == 0 {
 			return named(c)
 		}
-		if k.mentions(st.Text) != 0 {
-			return hedged("words beside the choice that is called right are not understood")
-		}
 		return answer.Reading{}
 	}
 	for _, s := range slices.Compact([]string{st.Source, st.Raw, st.Rest, st.Text}) {
 		if c := k.exact(s); c != 0 {
-			return named(c)
+			r := named(c)
+			r.Line = s == st.Source || s == st.Rest
+			return r
 		}
 	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text}) {
@@ -126,6 +125,12 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 	}
 	if st.Weak {
 		return answer.Reading{}
+	}
+	if label := strings.Trim(st.Text, " ().[]*_`"); len(label) == 1 && label[0] >= 'A' && label[0] <= 'Z' && k.label(label) == 0 {
+		return hedged("the answer is a label that no choice has")
+	}
+	if refuses(q, st.Text) {
+		return hedged("the answer is that there is none")
 	}
 	if c := k.explained(q, st.Text); c != 0 {
 		return named(c)
@@ -141,6 +146,11 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 func (k *Choices) articled(s string) Set {
 	c, rest := k.lead(s)
 	return c & k.described(rest)
+}
+
+// refuses reports whether a text says that there is no answer.
+func refuses(q *answer.Question, s string) bool {
+	return slices.ContainsFunc(q.Words(s), func(w answer.Word) bool { return w.In(vocabulary.Refusal)&q.In != 0 && !w.Asked })
 }
 
 // begins reports whether a text begins with a capital label.
@@ -171,7 +181,7 @@ func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Readi
 // harmless ones before it, and after it too.
 func (k *Choices) closed(q *answer.Question, s string) Set {
 	words := q.Words(s)
-	if n := len(words); n == 0 || words[n-1].Sign() == '?' {
+	if n := len(words); n == 0 || words[n-1].Sign() == '?' || slices.ContainsFunc(words, calculating) {
 		return 0
 	}
 	for i := 0; i <= len(words) && i < maxFrame; i++ {
@@ -187,14 +197,14 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 		if i > 0 && k.mentionsBefore(s, words[i].Start) != 0 {
 			return 0
 		}
-		if c := k.exact(s[words[i].Start:]); c != 0 && (i == 0 || !k.isWord(s[words[i].Start:])) {
+		if c := k.exact(s[words[i].Start:]); c != 0 && (i == 0 || k.stands(q, s, words, i)) {
 			return c
 		}
 		for j := len(words); j > i+1 && j > len(words)-maxTail; j-- {
 			if !q.Closed(words[j-1:], vocabulary.Conclusion) {
 				break
 			}
-			if c := k.exact(s[words[i].Start:words[j-1].Start]); c != 0 && !isArticle(s[words[i].Start:]) && k.mentions(s[words[j-1].Start:])&^c == 0 {
+			if c := k.exact(s[words[i].Start:words[j-1].Start]); c != 0 && k.stands(q, s, words, i) && !isArticle(s[words[i].Start:]) && k.mentions(s[words[j-1].Start:])&^c == 0 {
 				return c
 			}
 		}
@@ -208,9 +218,21 @@ const (
 	maxTail  = 12
 )
 
-// isWord reports whether a text is a word of the language rather than the label that it
-// could be.
-func (k *Choices) isWord(s string) bool { return s == "a" }
+// calculating reports whether a sign belongs to a formula, in which letters are no
+// labels.
+func calculating(w answer.Word) bool {
+	return w.Sign() != 0 && strings.ContainsRune("=+*^×÷√≡", w.Sign())
+}
+
+// stands reports whether a label in a sentence is one: a capital, in brackets, or after a
+// word such as "option". A text of more than a letter always is.
+func (k *Choices) stands(q *answer.Question, s string, words []answer.Word, i int) bool {
+	w := words[i]
+	if w.Kind != vocabulary.Letters || len(w.Text) > 1 || s[w.Start] <= 'Z' {
+		return true
+	}
+	return i > 0 && (words[i-1].Kind == vocabulary.Sign && words[i-1].Sign() != ',' || words[i-1].In(vocabulary.Option|vocabulary.Answer)&q.In != 0) || i == 0 && len(words) == 1
+}
 
 // isArticle reports whether a text begins with A or I as a word: another follows.
 func isArticle(s string) bool {
@@ -250,7 +272,7 @@ func (k *Choices) mayExplain(s string, w answer.Word) bool {
 	switch {
 	case c == 0:
 		return false
-	case strings.ContainsRune(",;:(、，；：。—–", c):
+	case strings.ContainsRune(",;:(、，；：。—–\"“「", c):
 		return true
 	case c == '.':
 		return w.End < len(s)
@@ -404,6 +426,9 @@ func (k *Choices) decides(r *answer.Reply, n int) bool {
 		last--
 	}
 	if n > 0 {
+		if c, _ := k.lead(r.Lines[n-1].Text); c != 0 && strings.HasSuffix(strings.TrimRight(r.Lines[n].Text, "*_` "), ".") && c&k.exact(r.Lines[n].Text) == 0 {
+			return false // the next item of a list
+		}
 		before := strings.TrimRight(r.Lines[n-1].Text, " *_`")
 		if strings.HasSuffix(before, ":") && !k.announces(r.Question, before) || strings.HasSuffix(before, "?") && k.label(strings.Trim(r.Lines[n].Text, " ().*")) == 0 {
 			return false

@@ -11,6 +11,9 @@ import (
 // isFormula reports whether an accepted answer has mathematical signs, so that the ways
 // in which those are written must not matter.
 func isFormula(s string) bool {
+	if textmatch.CountWords(s, 1) == 0 {
+		return false // signs only, where each counts
+	}
 	return strings.ContainsAny(s, `\^=<>√π∞≤≥/+*`) && !strings.ContainsAny(s, "#@") && !strings.Contains(s, "://") ||
 		strings.ContainsAny(s, "([{") && strings.ContainsAny(s, "0123456789") && !strings.ContainsFunc(s, isLongWord(s)) ||
 		algebra.MatchString(s)

@@ -133,7 +133,7 @@ func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading {
 	}
 	for _, s := range slices.Compact([]string{st.Raw, st.Rest, st.Text}) {
 		if i := c.equal(s); i >= 0 {
-			return answer.Reading{Finding: answer.Stated, Value: i}
+			return answer.Reading{Finding: answer.Stated, Value: i, Line: s == st.Rest}
 		}
 	}
 	if i := c.find(q, st.Text); i >= 0 {
