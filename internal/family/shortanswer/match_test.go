@@ -238,7 +238,7 @@ func TestDashesBeforeNumbers(t *testing.T) {
 				t.Errorf("%+q is %s for -5", candidate, familytest.Outcome(v))
 			}
 		}
-		for _, candidate := range []string{"%x, so 5", "well%known: 5", "a % b = 5", "5 % so be it"} {
+		for _, candidate := range []string{"%x, so 5", "a % b = 5", "5 % so be it"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
 			if v := five.Match(candidate); v.Outcome != verdict.Passed {
 				t.Errorf("honest %+q is %s", candidate, familytest.Outcome(v))

@@ -227,7 +227,7 @@ func continues(before, after string, labels bool) bool {
 	if word == "" {
 		return false
 	}
-	if strings.ContainsFunc(word, unicode.IsLetter) && strings.Contains(word, ".") {
+	if strings.ContainsFunc(word, unicode.IsLetter) && strings.Contains(word, ".") && !strings.ContainsFunc(word, unicode.IsDigit) {
 		return !labels || utf8.RuneCountInString(word) > 1 // U.S, e.g
 	}
 	if r, size := utf8.DecodeRuneInString(word); size == len(word) && unicode.IsUpper(r) {
@@ -237,7 +237,7 @@ func continues(before, after string, labels bool) bool {
 	return abbreviations.Has(word) || (word == "no" || word == "nr") && IsDigit(next)
 }
 
-const abbreviations List = " dr mr mrs ms prof st mt jr sr vs approx ca etc fig eq rs gen rev "
+const abbreviations List = " dr mr mrs ms prof st mt jr sr vs approx ca fig eq rs gen rev "
 
 // closers may follow the full stop of a sentence and still belong to it.
 const closers = "\"'”’»)]*_`.!?"

@@ -47,8 +47,13 @@ func isPunctuation(c rune) bool {
 // Opposes returns the first word that denies, doubts, bounds or multiplies what stands
 // between before and after, or nil. Words that stand so in the question do not.
 func (q *Question) Opposes(before, after []Word) *Word {
+	return q.denies(before, after, vocabulary.Restrictive)
+}
+
+// denies is Opposes for the words of some classes.
+func (q *Question) denies(before, after []Word, c vocabulary.Class) *Word {
 	b, a := opposing(before), opposing(after)
-	w, ok := vocabulary.Denying(b, a, vocabulary.Restrictive, q.In)
+	w, ok := vocabulary.Denying(b, a, c, q.In)
 	if !ok {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -19,7 +20,7 @@ const (
 // A Reading is what a statement gives to a reader.
 type Reading struct {
 	Finding Finding
-	Value   any
+	Value   any    // of one that is [Unclear], what it speaks of, or nil
 	Why     string // names the rule, of one that is not [Stated]
 	Line    bool   // the rest of its line belongs to it
 }
@@ -105,7 +106,7 @@ func (r *Reply) highest(reader Reader) (got Reading, last int) {
 		switch {
 		case reading.Finding == Stated && !reader.Same(got.Value, reading.Value):
 			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
-		case reading.Finding != Stated && r.dissents(r.Statements[at[n]].Text):
+		case reading.Finding != Stated && r.dissents(at[n], at[n+1]) && (reading.Value == nil || !reader.Same(got.Value, reading.Value)):
 			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
 		case reading.Finding == Stated:
 			got.Value = reader.Both(got.Value, reading.Value)
@@ -115,10 +116,18 @@ func (r *Reply) highest(reader Reader) (got Reading, last int) {
 }
 
 // dissents reports whether an unclear statement voids the others of its rank: a short one
-// that neither denies nor doubts what it says.
-func (r *Reply) dissents(text string) bool {
-	words := r.Question.Words(text)
-	return len(words) <= maxDissent && r.Question.Opposes(nil, words) == nil
+// that does not itself deny or doubt what it says before the next sentence.
+func (r *Reply) dissents(at, next int) bool {
+	st := r.Statements[at]
+	words := r.Question.Words(st.Text)
+	n := 0
+	for _, w := range words {
+		if w.Kind != vocabulary.Sign {
+			n++
+		}
+	}
+	same := st.Line == r.Statements[next].Line && st.sentence == r.Statements[next].sentence
+	return n <= maxDissent && (same || r.Question.Opposes(nil, words) == nil)
 }
 
 func why(r Reading, otherwise string) string {

@@ -129,9 +129,6 @@ func (r *reader) marked(s *Sentence, p plain, i int) (found, int, bool) {
 
 // isLast reports whether a word says that an answer is the last one.
 func isLast(w Word) bool {
-	if strings.HasPrefix(w.Text, "final") {
-		return true
-	}
 	v, ok := w.Value(vocabulary.Final|vocabulary.Answer, vocabulary.Every)
 	return ok && v == "final"
 }
@@ -205,7 +202,7 @@ func (r *reader) link(words []Word, k int) (rest int, linked bool) {
 		case !linked && q.links(w) && !q.has(w, vocabulary.Negator):
 			linked = true
 		case !linked && q.has(w, vocabulary.Final|vocabulary.Option) && !q.has(w, vocabulary.Restrictive):
-		case linked && q.has(w, vocabulary.Conclusion):
+		case linked && q.has(w, vocabulary.Conclusion) && q.has(words[k-1], vocabulary.Link) && words[k-1].Kind == vocabulary.Letters:
 		case !linked:
 			end := q.about(words, k)
 			if end < 0 {
@@ -316,7 +313,8 @@ func (q *Question) Prefix(words []Word) bool {
 	if c < 0 || q.has(words[c], vocabulary.Conclusion) || c+1 < len(words) && q.has(words[c+1], vocabulary.Conclusion) {
 		return true
 	}
-	return q.Opposes(words[:c], nil) == nil || onlyNo(q, words[:c])
+	const denying = vocabulary.Restrictive &^ (vocabulary.Scale | vocabulary.Limit | vocabulary.Approx)
+	return q.denies(words[:c], nil, denying) == nil || onlyNo(q, words[:c])
 }
 
 // onlyNo reports whether the words are only a "no" that opens a sentence.

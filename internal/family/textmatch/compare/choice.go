@@ -135,8 +135,12 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 	if c := k.explained(q, st.Text); c != 0 {
 		return named(c)
 	}
-	if k.mentions(st.Text) != 0 || k.begins(st.Text) {
-		return hedged("the answer names no choice, or what stands beside it is not understood")
+	if m := k.mentions(st.Text); m != 0 || k.begins(st.Text) {
+		r := hedged("the answer names no choice, or what stands beside it is not understood")
+		if m != 0 && !m.Several() {
+			r.Value = m
+		}
+		return r
 	}
 	return answer.Reading{}
 }
@@ -444,9 +448,16 @@ func (k *Choices) decides(r *answer.Reply, n int) bool {
 
 // announces reports whether a line announces an answer rather than a list.
 func (k *Choices) announces(q *answer.Question, s string) bool {
-	for _, w := range q.Words(s) {
+	words := q.Words(s)
+	for i, w := range words {
 		if w.In(vocabulary.Answer|vocabulary.Final|vocabulary.Choose|vocabulary.Conclusion)&q.In != 0 {
 			return true
+		}
+		if w.In(vocabulary.Option)&q.In != 0 {
+			return false
+		}
+		if i == len(words)-2 {
+			return w.In(vocabulary.Link)&q.In != 0 // "The best example is:"
 		}
 	}
 	return false
