@@ -30,7 +30,7 @@ func Family() family.Family {
 		EvalSchema:  evalSchema,
 		Check:       check,
 		Doubts:      doubtful,
-		Lanes:       map[string]task.Lane{"answer": task.Hidden},
+		Lanes:       map[string]task.Lane{"answer": task.Hidden, "match": task.Hidden},
 		Extraction:  task.Extraction{Mode: task.FromStdout, Kind: task.Text},
 		Instruction: "Choose exactly one of the choices. They are labelled A, B, C and so on in their order. " +
 			"End with one line that holds only the label of your choice.",
@@ -106,6 +106,9 @@ func namedChoices(choices []string, s string) (out []int) {
 
 // check refuses an answer that no candidate could give.
 func check(row family.Row) []family.Problem {
+	if err := new(key).declare(row.Eval["match"]); err != nil {
+		return []family.Problem{{Path: []string{"eval", "match"}, Message: "cannot be used: " + err.Error()}}
+	}
 	choices := texts(row.Input["choices"])
 	if choices == nil || len(goldChoices(choices, row.Eval["answer"])) > 0 {
 		return nil

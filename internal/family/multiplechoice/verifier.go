@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
@@ -35,6 +36,8 @@ type key struct {
 	choices  *compare.Choices
 	expected compare.Set
 	question *answer.Question
+	in       vocabulary.Languages
+	options  answer.Options
 }
 
 // newKey reads choices and answer of a row. A string that names no choice makes a
@@ -45,7 +48,8 @@ func newKey(choices []string, gold jsontext.Value) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	k := key{choices: read, question: answer.Ask("", "", vocabulary.Every)}
+	k := key{choices: read, in: vocabulary.Every, options: answer.Options{Labels: true}}
+	k.question = answer.Ask("", "", k.in)
 	right := goldChoices(choices, gold)
 	if len(right) == 0 && !bytes.ContainsRune(gold, '"') {
 		return key{}, errNoValidAnswer
@@ -54,6 +58,20 @@ func newKey(choices []string, gold jsontext.Value) (key, error) {
 		k.expected |= 1 << i
 	}
 	return k, nil
+}
+
+// declare reads what the row says about where its answer is; it may be absent.
+func (k *key) declare(match jsontext.Value) error {
+	if len(match) == 0 || match.Kind() == 'n' {
+		return nil
+	}
+	var d answer.Declared
+	if err := json.Unmarshal(match, &d, json.RejectUnknownMembers(true)); err != nil {
+		return fmt.Errorf("reading match: %w", err)
+	}
+	var err error
+	k.in, err = d.Apply(&k.options)
+	return err
 }
 
 // newVerifier returns the family's verifier. It needs no sandbox.
@@ -65,23 +83,32 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer of task %s: %w", v.ID(), err)
 	}
+	match, _ := v.Get("match")
+	if err := k.declare(match.Value); err != nil {
+		return nil, fmt.Errorf("reading the marks of task %s: %w", v.ID(), err)
+	}
 	question, _ := v.Get("question")
 	text, _ := question.Text()
-	k.question = answer.Ask(text, "", vocabulary.Every)
+	k.question = answer.Ask(text, "", k.in)
 	return k, nil
 }
 
 // Match scores a candidate.
-func (k key) Match(candidate string) family.Verdict {
+func (k key) Match(candidate string) family.Verdict { return k.match(candidate, false) }
+
+// MatchCutOff scores a candidate that was cut off: only what is marked counts.
+func (k key) MatchCutOff(candidate string) family.Verdict { return k.match(candidate, true) }
+
+func (k key) match(candidate string, cut bool) family.Verdict {
 	metadata := map[string]any{
 		"candidate_answer": textmatch.Excerpt(candidate),
 		"expected_answer":  task.Redacted,
 	}
-	reply := answer.Read(candidate, k.question, answer.Options{Labels: true})
+	reply := answer.Read(candidate, k.question, k.options)
 	if reply.Blank() {
 		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
-	reading, reason, message := reply.Decide(k.choices, false)
+	reading, reason, message := reply.Decide(k.choices, cut)
 	if reason != "" {
 		return textmatch.Fail(reason, message, metadata)
 	}

@@ -23,7 +23,7 @@ func fail(reason verdict.Reason, message string) decision {
 
 // decide scores a reply. Numbers are decided first: which number is the answer depends
 // on the reply and the question only.
-func (k *key) decide(candidate string) decision {
+func (k *key) decide(candidate string, cut bool) decision {
 	reply := answer.Read(candidate, k.question, k.options)
 	if reply.Blank() {
 		return fail(verdict.EmptyCandidate, "the candidate is blank")
@@ -35,16 +35,16 @@ func (k *key) decide(candidate string) decision {
 		}
 	}
 	if k.rule == bySet {
-		return k.accept(reply, k.members, "set")
+		return k.accept(reply, k.members, "set", cut)
 	}
 	d := fail(verdict.WrongAnswer, "the answer is not the expected one")
 	if k.has(true) {
-		if d = k.number(reply); d.strategy != "" {
+		if d = k.number(reply, cut); d.strategy != "" {
 			return d
 		}
 	}
 	if k.has(false) {
-		if t := k.accept(reply, k.texts, "answer_span"); t.strategy != "" || !k.has(true) {
+		if t := k.accept(reply, k.texts, "answer_span", cut); t.strategy != "" || !k.has(true) {
 			return t
 		}
 	}
@@ -62,8 +62,8 @@ func (k *key) has(number bool) bool {
 }
 
 // number decides about a reply to a question that accepts numbers.
-func (k *key) number(reply *answer.Reply) decision {
-	got, reason, message := reply.Decide(k.numbers, false)
+func (k *key) number(reply *answer.Reply, cut bool) decision {
+	got, reason, message := reply.Decide(k.numbers, cut)
 	if reason != "" {
 		return fail(reason, message)
 	}
@@ -76,8 +76,8 @@ func (k *key) number(reply *answer.Reply) decision {
 }
 
 // accept decides about a reply by a reader that knows the accepted answers.
-func (k *key) accept(reply *answer.Reply, reader answer.Reader, strategy string) decision {
-	got, reason, message := reply.Decide(reader, false)
+func (k *key) accept(reply *answer.Reply, reader answer.Reader, strategy string, cut bool) decision {
+	got, reason, message := reply.Decide(reader, cut)
 	if reason != "" {
 		return fail(reason, message)
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"regexp"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,10 +21,9 @@ var (
 	errMatchType  = errors.New("match.type must be number, text, span, set or regex")
 	errNotNumber  = errors.New("match.type is number, but an accepted answer is not a number")
 	errMarker     = errors.New("match.marker must not be blank")
-	errMarks      = errors.New("match.marks must not be blank")
 	errSetSize    = errors.New("a set has at most 256 accepted answers")
 	errExtraWords = errors.New("match.max_extra_words must be from 0 to 1000 and requires match.type span")
-	errPattern    = errors.New("match.pattern must be a regular expression with one group")
+	errPattern    = errors.New("match.type is regex, but an accepted answer is not a regular expression (RE2)")
 )
 
 const (
@@ -48,13 +45,11 @@ const (
 
 // match is eval.match as a row writes it.
 type match struct {
-	Type          rule     `json:"type"`
-	Marker        *string  `json:"marker"`
-	IgnoreCase    *bool    `json:"ignore_case"`
-	MaxExtraWords *int     `json:"max_extra_words"`
-	Language      []string `json:"language"`
-	Marks         []string `json:"marks"`
-	Pattern       *string  `json:"pattern"`
+	Type          rule    `json:"type"`
+	Marker        *string `json:"marker"`
+	IgnoreCase    *bool   `json:"ignore_case"`
+	MaxExtraWords *int    `json:"max_extra_words"`
+	answer.Declared
 }
 
 // An accepted answer is a string or a number of the row.
@@ -140,28 +135,8 @@ func (k *key) readMatch(v jsontext.Value) error {
 		k.extra = *n
 	}
 	var err error
-	if k.in, err = vocabulary.Parse(m.Language...); err != nil {
-		return fmt.Errorf("match.language: %w", err)
-	}
-	return k.readMarks(m)
-}
-
-// readMarks reads the marks of the pack.
-func (k *key) readMarks(m match) error {
-	for _, mark := range m.Marks {
-		if strings.TrimSpace(mark) == "" {
-			return errMarks
-		}
-	}
-	k.options.Marks = m.Marks
-	if m.Pattern == nil {
-		return nil
-	}
-	var err error
-	if k.options.Pattern, err = regexp.Compile(*m.Pattern); err != nil || k.options.Pattern.NumSubexp() != 1 {
-		return errPattern
-	}
-	return nil
+	k.in, err = m.Apply(&k.options)
+	return err
 }
 
 func (k *key) readAnswer(v jsontext.Value) (accepted, error) {

@@ -60,7 +60,12 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 }
 
 // Match scores a candidate.
-func (k *key) Match(candidate string) family.Verdict {
+func (k *key) Match(candidate string) family.Verdict { return k.match(candidate, false) }
+
+// MatchCutOff scores a candidate that was cut off: only what is marked counts.
+func (k *key) MatchCutOff(candidate string) family.Verdict { return k.match(candidate, true) }
+
+func (k *key) match(candidate string, cut bool) family.Verdict {
 	metadata := map[string]any{
 		"candidate_answer":      textmatch.Excerpt(candidate),
 		"expected_answer":       task.Redacted,
@@ -72,7 +77,7 @@ func (k *key) Match(candidate string) family.Verdict {
 	if k.tolerance != nil {
 		metadata["tolerance"] = task.Redacted
 	}
-	v := k.decide(candidate)
+	v := k.decide(candidate, cut)
 	if v.reason != "" {
 		return textmatch.Fail(v.reason, v.message, metadata)
 	}

@@ -26,6 +26,13 @@ type Judge interface {
 	Judge(ctx context.Context, candidate string) (family.Verdict, error)
 }
 
+// Cut is a [Scorer] that decides otherwise about an answer that was cut off, because it
+// had reached its most tokens.
+type Cut interface {
+	// MatchCutOff decides about such a candidate in the place of Match.
+	MatchCutOff(candidate string) family.Verdict
+}
+
 // NewVerifier makes the verifier of a text family that needs no sandbox: read
 // turns a row into its scorer, once for every session. Its error means that
 // the row cannot be scored, which a family's Check should have refused.
@@ -83,6 +90,9 @@ func (s session) Verify(ctx context.Context, c candidate.Candidate) (family.Verd
 	}
 	if j, ok := s.scorer.(Judge); ok {
 		return j.Judge(ctx, string(data))
+	}
+	if cut, ok := s.scorer.(Cut); ok && c.CutOff {
+		return cut.MatchCutOff(string(data)), nil
 	}
 	return s.scorer.Match(string(data)), nil
 }

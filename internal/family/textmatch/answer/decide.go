@@ -106,7 +106,7 @@ func (r *Reply) highest(reader Reader) (got Reading, last int) {
 		switch {
 		case reading.Finding == Stated && !reader.Same(got.Value, reading.Value):
 			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
-		case reading.Finding != Stated && r.dissents(at[n], at[n+1]) && (reading.Value == nil || !reader.Same(got.Value, reading.Value)):
+		case reading.Finding != Stated && r.dissents(at[n], at[n+1], reading.Value != nil && reader.Same(got.Value, reading.Value)):
 			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
 		case reading.Finding == Stated:
 			got.Value = reader.Both(got.Value, reading.Value)
@@ -115,10 +115,14 @@ func (r *Reply) highest(reader Reader) (got Reading, last int) {
 	return got, last
 }
 
-// dissents reports whether an unclear statement voids the others of its rank: a short one
-// that does not itself deny or doubt what it says before the next sentence.
-func (r *Reply) dissents(at, next int) bool {
+// dissents reports whether an unclear statement voids the next of its rank: one of the
+// same sentence, or a short one that neither denies nor doubts what it says, nor speaks of
+// the same.
+func (r *Reply) dissents(at, next int, agrees bool) bool {
 	st := r.Statements[at]
+	if st.Line == r.Statements[next].Line && st.sentence == r.Statements[next].sentence {
+		return true
+	}
 	words := r.Question.Words(st.Text)
 	n := 0
 	for _, w := range words {
@@ -126,8 +130,7 @@ func (r *Reply) dissents(at, next int) bool {
 			n++
 		}
 	}
-	same := st.Line == r.Statements[next].Line && st.sentence == r.Statements[next].sentence
-	return n <= maxDissent && (same || r.Question.Opposes(nil, words) == nil)
+	return n <= maxDissent && !agrees && r.Question.Opposes(nil, words) == nil
 }
 
 func why(r Reading, otherwise string) string {

@@ -534,7 +534,10 @@ func isPronoun(c byte, rest string) bool {
 	if rest[1] < 'a' || rest[1] > 'z' {
 		return false
 	}
-	next, _, _ := strings.Cut(rest[1:], " ")
+	next := rest[1:]
+	if i := strings.IndexFunc(next, func(r rune) bool { return !unicode.IsLetter(r) }); i >= 0 {
+		next = next[:i]
+	}
 	return next != "or" && next != "and" && next != "is"
 }
 
