@@ -218,7 +218,22 @@ func readJSON(t *testing.T, name string, into any) {
 	}
 }
 
-// readMMLUPro reads the answers of two models to MMLU-Pro.
+// mmluMark is a mark that the scorer of MMLU-Pro takes an answer from: the first one.
+var mmluMark = regexp.MustCompile(`answer is \(?([A-J])\)?(?:,? (?:and|or) \(?[A-J]\)?)?`)
+
+// mmluRight reports whether every mark of a text states the same one choice.
+func mmluRight(text string) bool {
+	marks := mmluMark.FindAllStringSubmatch(text, -1)
+	for _, m := range marks {
+		if m[1] != marks[0][1] || strings.Contains(m[0], " and ") || strings.Contains(m[0], " or ") {
+			return false
+		}
+	}
+	return true
+}
+
+// readMMLUPro reads the answers of two models to MMLU-Pro. Where its marks differ, none is
+// right.
 func readMMLUPro(t *testing.T, dir string) (out []recorded) {
 	t.Helper()
 	for _, model := range []string{"jamba-1.5-large", "Phi-3-mini-4k-instruct"} {
@@ -246,7 +261,7 @@ func readMMLUPro(t *testing.T, dir string) (out []recorded) {
 		for _, r := range rows {
 			out = append(out, recorded{
 				part: model, id: fmt.Sprint(r.ID), question: r.Question, choices: r.Options, gold: r.Answer,
-				text: r.Outputs + r.Generated, theirs: r.Theirs == r.Answer,
+				text: r.Outputs + r.Generated, theirs: r.Theirs == r.Answer && mmluRight(r.Outputs+r.Generated),
 			})
 		}
 	}
