@@ -31,8 +31,7 @@ func (q *Question) Closed(words []Word, also vocabulary.Class) bool {
 		if w.Asked && restricts == 0 {
 			continue
 		}
-		in &= w.In(vocabulary.Harmless | also)
-		if in &^= restricts; in == 0 {
+		if in = w.Permits(also, in); in == 0 {
 			return false
 		}
 	}

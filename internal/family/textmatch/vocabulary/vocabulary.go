@@ -8,7 +8,7 @@
 // one language says and what the same letters say in another are kept apart as [Meaning]
 // values with their [Languages]:
 //
-//   - [Understood] reads a text of which every word must be known. There must be one
+//   - [Word.Permits] serves texts of which every word must be known. There must be one
 //     language in which each of them is harmless: "O resultado é" is Portuguese, although
 //     "o" joins two choices in Spanish, and "120 die" is not English, although "die" is an
 //     article in German.
@@ -163,8 +163,8 @@ type Word struct {
 	atom int32 // what the tables call it, 0 for none
 }
 
-// Known returns the languages that know the word.
-func (w Word) Known() (l Languages) {
+// known returns the languages that know the word.
+func (w Word) known() (l Languages) {
 	for _, m := range w.Meanings {
 		l |= m.Languages
 	}
@@ -202,18 +202,11 @@ func (w Word) restricts(c Class, beside bool) (l Languages) {
 	return l
 }
 
-// Understood returns the languages of in in which every word is harmless, or of a class of
-// also. Digits and signs without a restrictive meaning are left to the caller.
-func Understood(words []Word, also Class, in Languages) Languages {
-	for _, w := range words {
-		if w.Kind == Letters {
-			in &= w.In(Harmless | also)
-		}
-		if in &^= w.In(Restrictive &^ also); in == 0 {
-			return 0
-		}
-	}
-	return in
+// Permits returns the languages of in in which the word is harmless, or of a class of
+// also, and does not restrict otherwise. A text of which every word counts is understood
+// in the languages that all of its words permit.
+func (w Word) Permits(also Class, in Languages) Languages {
+	return in & w.In(Harmless|also) &^ w.In(Restrictive&^also)
 }
 
 // Denying returns the word before or after an answer that restricts it with one of the
@@ -227,7 +220,7 @@ func Denying(before, after []Word, c Class, in Languages) (Word, bool) {
 		for j, w := range words {
 			beside := i == 0 && j == len(before)-1 || i == 1 && j == 0
 			r := w.restricts(c, beside) & in
-			harmless := w.Known() &^ r
+			harmless := w.known() &^ r
 			if r != 0 && main&^harmless != 0 {
 				return w, true
 			}
@@ -245,7 +238,7 @@ func spoken(texts ...[]Word) (l Languages) {
 			if w.Kind != Letters {
 				continue
 			}
-			for k := w.Known(); k != 0; k &= k - 1 {
+			for k := w.known(); k != 0; k &= k - 1 {
 				i := bits.TrailingZeros16(uint16(k))
 				count[i]++
 				most = max(most, count[i])

@@ -50,6 +50,18 @@ func around(t *testing.T, s string) (before, after []Word) {
 	return words[:i], words[i+1:]
 }
 
+// understood returns the languages in which every word of a text is harmless, or of a class
+// of also.
+func understood(words []Word, also Class, in Languages) Languages {
+	for _, w := range words {
+		if w.Kind == Letters {
+			in = w.Permits(also, in)
+		}
+		in &^= w.In(Restrictive &^ also)
+	}
+	return in
+}
+
 // TestRestrictive: in each language and for each class, a statement is restricted by the
 // word of the class, whichever languages apply, and its twin by none.
 func TestRestrictive(t *testing.T) {
@@ -67,11 +79,11 @@ func TestRestrictive(t *testing.T) {
 			if w, ok := Denying(before, after, Restrictive, in); ok {
 				t.Errorf("%s: %q restricts %q as %v", row[0], row[3][w.Start:w.End], row[3], w.In(Restrictive))
 			}
-			if Understood(append(before, after...), Number|Unit|Yes|No, in)&language == 0 {
+			if understood(append(before, after...), Number|Unit|Yes|No, in)&language == 0 {
 				t.Errorf("%s: %q is not understood", row[0], row[3])
 			}
 			before, after = around(t, row[2])
-			if Understood(append(before, after...), Number|Unit, in)&language != 0 {
+			if understood(append(before, after...), Number|Unit, in)&language != 0 {
 				t.Errorf("%s: %q is understood as harmless", row[0], row[2])
 			}
 		}
@@ -95,7 +107,7 @@ func TestClasses(t *testing.T) {
 		if w := Words(nil, row[2])[0]; w.In(class)&language == 0 {
 			t.Errorf("%s: %q is no %s: %v", row[0], row[2], row[1], w.Meanings)
 		}
-		if w := Words(nil, row[3])[0]; w.In(class)&language != 0 || w.Known()&language == 0 {
+		if w := Words(nil, row[3])[0]; w.In(class)&language != 0 || w.known()&language == 0 {
 			t.Errorf("%s: %q should be known, and no %s: %v", row[0], row[3], row[1], w.Meanings)
 		}
 	}
@@ -159,7 +171,7 @@ func TestCommonWords(t *testing.T) {
 		language, _ := parseTag(row[0])
 		for word := range strings.FieldsSeq(row[1]) {
 			w := Words(nil, word)[0]
-			if foreign := w.restricts(Restrictive, true) &^ language; foreign != 0 && w.Known()&language == 0 {
+			if foreign := w.restricts(Restrictive, true) &^ language; foreign != 0 && w.known()&language == 0 {
 				t.Errorf("%s: %q restricts as a word of %v: list it as ordinary", row[0], word, foreign)
 			}
 		}
@@ -198,12 +210,12 @@ func TestSharedWords(t *testing.T) {
 	for _, s := range []string{"120 die", "120 apples falsch", "o 120 the"} {
 		before, after := around(t, s)
 		english, _ := Parse("en")
-		if l := Understood(append(before, after...), 0, english); l != 0 {
+		if l := understood(append(before, after...), 0, english); l != 0 {
 			t.Errorf("%q is understood in %v", s, l)
 		}
 	}
 	before, after := around(t, "O resultado é 120")
-	if l := Understood(append(before, after...), 0, Every); l.String() != "pt" {
+	if l := understood(append(before, after...), 0, Every); l.String() != "pt" {
 		t.Errorf("Portuguese is understood in %q", l)
 	}
 }
@@ -268,12 +280,12 @@ func TestWordsCover(t *testing.T) {
 // put, and takes no denial away.
 func TestUnknownWords(t *testing.T) {
 	texts := rows(t, "restrictive.tsv", 4)
-	unknown := rapid.StringMatching(`[bcdfghjklmnpqrstvwxz]{5,9}`).Filter(func(s string) bool { return Words(nil, s)[0].Known() == 0 })
+	unknown := rapid.StringMatching(`[bcdfghjklmnpqrstvwxz]{5,9}`).Filter(func(s string) bool { return Words(nil, s)[0].known() == 0 })
 	rapid.Check(t, func(t *rapid.T) {
 		row := texts[rapid.IntRange(0, len(texts)-1).Draw(t, "text")]
 		word := unknown.Draw(t, "word")
 		for _, text := range []string{word + " " + row[2], row[2] + " " + word, row[3] + " " + word, word + " " + row[3]} {
-			if l := Understood(Words(nil, text), Number|Unit|Yes|No, Every); l != 0 {
+			if l := understood(Words(nil, text), Number|Unit|Yes|No, Every); l != 0 {
 				t.Fatalf("%q is understood in %v", text, l)
 			}
 		}
@@ -293,7 +305,7 @@ func TestFolding(t *testing.T) {
 		{"ещё", "еще"}, {"हज़ार", "हजार"}, {"at\u00a0least", "at least"}, {"an\u00adswer", "answer"}, {"at-least", "at least"}, {"v.Chr.", "v. Chr."},
 	} {
 		a, b := Words(nil, tt[0]), Words(nil, tt[1])
-		if len(a) == 0 || len(a) != len(b) || a[0].Known() == 0 || !slices.EqualFunc(a[0].Meanings, b[0].Meanings, func(x, y Meaning) bool { return x == y }) {
+		if len(a) == 0 || len(a) != len(b) || a[0].known() == 0 || !slices.EqualFunc(a[0].Meanings, b[0].Meanings, func(x, y Meaning) bool { return x == y }) {
 			t.Errorf("%q is %v, %q is %v", tt[0], a, tt[1], b)
 		}
 	}
