@@ -103,31 +103,6 @@ func IsLineBreak(r rune) bool {
 	return strings.ContainsRune("\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029", r)
 }
 
-// Lines returns the lines of s, collapsed and in NFC. Blank lines and the fences of a Markdown code block (three or more backticks) are
-// left out. Anything that Unicode calls a line break ends a line.
-func Lines(s string) []string {
-	var out []string
-	for line := range strings.FieldsFuncSeq(s, IsLineBreak) {
-		if line = Collapse(NFC(line)); !isBlank(line) {
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
-// LastLine returns the last of the [Lines] of s, or "".
-func LastLine(s string) string {
-	lines := Lines(s)
-	if len(lines) == 0 {
-		return ""
-	}
-	return lines[len(lines)-1]
-}
-
-func isBlank(line string) bool {
-	return line == "" || len(line) >= 3 && strings.Trim(line, "`") == ""
-}
-
 // Excerpt returns s stripped, cut to at most [MaxExcerpt] bytes between two
 // characters; an ellipsis marks the cut.
 func Excerpt(s string) string {

@@ -6,7 +6,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"securebench/internal/family/textmatch"
@@ -67,35 +66,6 @@ func TestNormalizeKeepsAlphabets(t *testing.T) {
 	}
 }
 
-func TestLines(t *testing.T) {
-	tests := []struct {
-		name, in string
-		want     []string
-	}{
-		{"none", " \n\t\r\n", nil},
-		{"trimmed", " a  b \r\n\n c", []string{"a b", "c"}},
-		{"every break", "a\vb\fc\x1cd\x1de\x1ef\u0085g\u2028h\u2029i", strings.Split("abcdefghi", "")},
-		{"fences", "```\nC\n```", []string{"C"}},
-		{"a fence with a word is a line", "```text\nC", []string{"```text", "C"}},
-		{"two backticks are a line", "a\n``", []string{"a", "``"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := textmatch.Lines(tt.in)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Lines (-want +got):\n%s", diff)
-			}
-			last := ""
-			if len(tt.want) > 0 {
-				last = tt.want[len(tt.want)-1]
-			}
-			if got := textmatch.LastLine(tt.in); got != last {
-				t.Errorf("LastLine = %q, want %q", got, last)
-			}
-		})
-	}
-}
-
 func TestExcerpt(t *testing.T) {
 	exact := strings.Repeat("x", textmatch.MaxExcerpt)
 	if got := textmatch.Excerpt(" " + exact + "\n"); got != exact {
@@ -107,22 +77,4 @@ func TestExcerpt(t *testing.T) {
 			t.Errorf("excerpt of %q has %d bytes and ends in %q", unit, len(got), got[len(got)-4:])
 		}
 	}
-}
-
-func FuzzLines(f *testing.F) {
-	for _, s := range []string{"", "a\r\nb", "```\n\n", "\u2028x\u0085", "e\u0301\n"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		s = strings.ToValidUTF8(s, "")
-		lines, last := textmatch.Lines(s), textmatch.LastLine(s)
-		if len(lines) == 0 && last != "" || len(lines) > 0 && lines[len(lines)-1] != last {
-			t.Fatalf("LastLine(%q) = %q, Lines end differently: %q", s, last, lines)
-		}
-		for _, line := range lines {
-			if line == "" || textmatch.Collapse(line) != line {
-				t.Fatalf("line %q of %q is blank or not collapsed", line, s)
-			}
-		}
-	})
 }

@@ -28,40 +28,6 @@ func FoldWord(word string) string {
 	return strings.Trim(strings.Map(apostrophe, Lower(word)), "'")
 }
 
-// Words returns the words of s in lower case: what lies between spaces,
-// brackets, quotes and punctuation. An apostrophe inside a word belongs to it
-// and is always written '. At most limit words are
-// returned; a negative limit means no limit.
-func Words(s string, limit int) []string {
-	var out []string
-	for s != "" && len(out) != limit {
-		word, rest := cutWord(s)
-		if word = FoldWord(word); word != "" {
-			out = append(out, word)
-		}
-		s = rest
-	}
-	return out
-}
-
-// cutWord returns the first word of s, or "" where s begins with a bound, and
-// what follows.
-func cutWord(s string) (word, rest string) {
-	for i, r := range s {
-		if !isBound(r) || i > 0 && IsApostrophe(r) && StartsWord(s[i+utf8.RuneLen(r):]) {
-			continue
-		}
-		return s[:i], s[i+utf8.RuneLen(r):]
-	}
-	return s, ""
-}
-
-// StartsWord reports whether s begins with a letter, a mark or a number.
-func StartsWord(s string) bool {
-	r, _ := utf8.DecodeRuneInString(s)
-	return s != "" && IsLetterOrNumber(r)
-}
-
 // CountWords counts the runs of letters, marks and numbers of s, up to limit.
 func CountWords(s string, limit int) int {
 	n, inside := 0, false
@@ -110,55 +76,6 @@ func find(s, span string, bound func(rune) bool) (before, after string, ok bool)
 		}
 	}
 	return "", "", false
-}
-
-// CutFold returns what follows word where s begins with it in any case and the
-// word ends there. The word is lower-case ASCII.
-func CutFold(s, word string) (rest string, ok bool) {
-	if len(s) < len(word) {
-		return s, false
-	}
-	for i := range len(word) {
-		c := s[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != word[i] {
-			return s, false
-		}
-	}
-	if rest = s[len(word):]; StartsWord(rest) {
-		return s, false
-	}
-	return rest, true
-}
-
-// FindWord returns the text before and after the leftmost of words that stands
-// whole in s, in any case. Where two begin at one place the earlier in words
-// wins. The words are lower-case ASCII.
-func FindWord(s string, words ...string) (before, after string, found string) {
-	inside := false
-	for i, r := range s {
-		if !inside && r < utf8.RuneSelf {
-			for _, w := range words {
-				if rest, ok := CutFold(s[i:], w); ok {
-					return s[:i], rest, w
-				}
-			}
-		}
-		inside = IsLetterOrNumber(r)
-	}
-	return s, "", ""
-}
-
-// CutAny is [CutFold] for the first of words that s begins with.
-func CutAny(s string, words ...string) (rest string, ok bool) {
-	for _, w := range words {
-		if rest, ok = CutFold(s, w); ok {
-			return rest, true
-		}
-	}
-	return s, false
 }
 
 // A List is a fixed set of lower-case words, or of word=value pairs, with a

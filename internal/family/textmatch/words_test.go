@@ -4,33 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"securebench/internal/family/textmatch"
 )
-
-func TestWords(t *testing.T) {
-	tests := []struct {
-		in   string
-		want []string
-	}{
-		{"", nil},
-		{" . ", nil},
-		{"The Answer, is (4).", []string{"the", "answer", "is", "4"}},
-		{"don't don’t 'quoted' rock 'n' roll", []string{"don't", "don't", "quoted", "rock", "n", "roll"}},
-		{"Isnʼt IT＇S ʼnotʼ o'clock'", []string{"isn't", "it's", "not", "o'clock"}},
-		{"Paris's \"x\" **y** z-w", []string{"paris's", "x", "y", "z-w"}},
-	}
-	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, textmatch.Words(tt.in, -1)); diff != "" {
-			t.Errorf("Words(%q) (-want +got):\n%s", tt.in, diff)
-		}
-	}
-	if got := textmatch.Words("a b c d", 2); len(got) != 2 {
-		t.Errorf("a limit of 2 gave %q", got)
-	}
-}
 
 func TestCountWords(t *testing.T) {
 	for in, want := range map[string]int{"": 0, "...": 0, "a": 1, "a,b;c/d-e": 5, "a_b": 2, "e\u0301a 語": 2, "1.5": 2} {
@@ -78,21 +55,4 @@ func TestFindSpanSplits(t *testing.T) {
 			t.Fatalf("a span of %q is not a phrase: %q", s, span)
 		}
 	})
-}
-
-func TestFindWord(t *testing.T) {
-	tests := []struct{ s, before, after, found string }{
-		{"The ANSWER is C", "The ", " is C", "answer"},
-		{"Final answer: C", "", ": C", "final answer"},
-		{"answers answer", "answers ", "", "answer"},
-		{"éanswer x", "éanswer x", "", ""},
-		{"_answer_ x", "_", "_ x", "answer"},
-		{"answer\u0301 x", "answer\u0301 x", "", ""},
-	}
-	for _, tt := range tests {
-		before, after, found := textmatch.FindWord(tt.s, "final answer", "answer")
-		if before != tt.before || after != tt.after || found != tt.found {
-			t.Errorf("FindWord(%q) = %q, %q, %q", tt.s, before, after, found)
-		}
-	}
 }

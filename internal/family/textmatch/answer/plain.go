@@ -13,7 +13,8 @@ type plain struct {
 	from []int
 }
 
-// raw returns what the bytes from start to end were written as.
+// raw returns what the bytes from start to end were written as, with the delimiters around
+// them.
 func (p plain) raw(source string, start, end int) string {
 	if start >= end {
 		return ""
@@ -26,7 +27,12 @@ func (p plain) raw(source string, start, end int) string {
 	} else {
 		stop = len(source)
 	}
-	return strings.TrimSpace(source[p.from[start]:stop])
+	begin := 0
+	if start > 0 {
+		_, n := utf8.DecodeRuneInString(source[p.from[start-1]:])
+		begin = min(p.from[start-1]+n, p.from[start])
+	}
+	return strings.TrimSpace(source[begin:stop])
 }
 
 // Plain returns a text without typesetting: Markdown emphasis, delimiters of formulas,

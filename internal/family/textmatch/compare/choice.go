@@ -119,7 +119,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		}
 	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text}) {
-		if c := cmp.Or(k.closed(q, s), k.articled(s)); c != 0 {
+		if c := cmp.Or(k.closed(q, s), k.articled(s)); c != 0 && k.begins(s)|c == c {
 			return named(c)
 		}
 	}
@@ -135,7 +135,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 	if c := k.explained(q, st.Text); c != 0 {
 		return named(c)
 	}
-	if m := k.mentions(st.Text); m != 0 || k.begins(st.Text) {
+	if m := k.mentions(st.Text); m != 0 || k.begins(st.Text) != 0 {
 		r := hedged("the answer names no choice, or what stands beside it is not understood")
 		if m != 0 && !m.Several() {
 			r.Value = m
@@ -157,10 +157,13 @@ func refuses(q *answer.Question, s string) bool {
 	return slices.ContainsFunc(q.Words(s), func(w answer.Word) bool { return w.In(vocabulary.Refusal)&q.In != 0 && !w.Asked })
 }
 
-// begins reports whether a text begins with a capital label.
-func (k *Choices) begins(s string) bool {
+// begins returns the choice whose label, a capital, a text begins with.
+func (k *Choices) begins(s string) Set {
 	s = strings.TrimLeft(s, " *_`([{\"'")
-	return s != "" && s[0] < 'a' && k.label(s[:1]) != 0 && isLone(s, 0)
+	if s == "" || s[0] > 'Z' || !isLone(s, 0) {
+		return 0
+	}
+	return k.label(s[:1])
 }
 
 // enclosed reads what a form encloses; around it nothing may oppose or name another.
