@@ -99,8 +99,10 @@ func (q *Question) Around(before, after string) (opposing *Word) {
 		}
 	}
 	for n := len(clause); n > link+1; n-- {
-		if w := clause[n-1]; !q.has(w, vocabulary.Frame) && w.Sign() != '$' || q.has(w, vocabulary.Restrictive) || q.has(w, vocabulary.Link) {
-			clause = clause[:n] // what stands before prepositions and articles is beside the form
+		w := clause[n-1]
+		unknown := w.Kind == vocabulary.Letters && len(w.Meanings) == 0 && !w.Asked
+		if !unknown && !q.has(w, vocabulary.Frame) && w.Sign() != '$' || q.has(w, vocabulary.Restrictive|vocabulary.Link) {
+			clause = clause[:n] // what stands before articles and unknown words is beside the form
 			break
 		}
 	}

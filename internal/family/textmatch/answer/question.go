@@ -15,8 +15,7 @@ type Question struct {
 	words map[string]bool      // folded
 	runs  map[string]bool      // every two and three words in a row
 	stems map[string][]string  // words by their first letters
-	// Numbers are the values of the numbers in it, as the comparators write them.
-	text string
+	text  string
 }
 
 // Ask reads a question and, where there is one, the format that it asks for.
