@@ -9,8 +9,8 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/checker"
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/number"
-	"securebench/internal/family/textmatch/reply"
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -43,12 +43,15 @@ type checked struct {
 	options  checker.Options
 	c        family.Case
 	row      jsontext.Value
+	question *answer.Question
 }
 
 // readChecked reads such a row.
 func readChecked(checkers *checker.Checkers, o checker.Options, c family.Case) (*checked, error) {
 	row, err := checker.Row(c.Evaluator.ID(), c.Evaluator.Payload(), nil)
-	return &checked{checkers, o, c, row}, err
+	question, _ := c.Evaluator.Get("question")
+	text, _ := question.Text()
+	return &checked{checkers, o, c, row, answer.Ask(text, "", vocabulary.Every)}, err
 }
 
 // Match refuses: a checker needs a sandbox.
@@ -60,34 +63,12 @@ func (*checked) Match(string) family.Verdict {
 func (r *checked) Judge(ctx context.Context, text string) (family.Verdict, error) {
 	metadata := map[string]any{"candidate_answer": textmatch.Excerpt(text), "expected_answer": task.Redacted, "match_strategy": byChecker}
 	q := checker.Question{Text: text, Row: r.row}
-	if answer, ok := Stated(text); ok {
-		q.Answer = &answer
+	if stated, ok := answer.Read(text, r.question, answer.Options{ColonA: true}).Stated(); ok {
+		q.Answer = &stated
 	}
 	v, err := r.checkers.Verdict(ctx, r.c, r.options, q)
 	v.Metadata = verdict.NewMetadata(metadata)
 	return v, err
-}
-
-// Stated returns the answer that a text states: what follows its marks of the highest
-// rank, if they agree, or its only line. It is false for a text that states none.
-func Stated(candidate string) (answer string, ok bool) {
-	passages := reply.Passages(number.NewQuestion("", ""), reply.Text(candidate), reply.Options{ColonA: true})
-	top := reply.Unmarked
-	for _, p := range passages {
-		text := textmatch.Strip(p.Text)
-		switch {
-		case p.Rank < top || p.Rank == reply.Unmarked || p.Void || text == "":
-		case p.Rank > top:
-			top, answer, ok = p.Rank, text, true
-		case ok && textmatch.Normalize(text) != textmatch.Normalize(answer):
-			ok = false
-		}
-	}
-	if top > reply.Unmarked || len(passages) == 0 {
-		return answer, ok
-	}
-	last := textmatch.LastLine(reply.Text(candidate))
-	return last, last != "" && passages[len(passages)-1].Line == passages[0].Line
 }
 
 // judging is the verifier of the family, with the twins of rows that a checker judges.

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
@@ -161,4 +162,24 @@ func (r *Reply) takenBack(reader Reader, got Reading, line, last int) bool {
 func (r *Reply) after(statement, n, i int) bool {
 	st := r.Statements[statement]
 	return st.Line < n || st.Line == n && i > st.sentence
+}
+
+// Stated returns what a reply states as text, for a judge of the pack: what the statements
+// of the highest rank have in common, or its only line. It is false for one that states
+// nothing, or several things.
+func (r *Reply) Stated() (string, bool) {
+	text, ok, top := "", false, Unmarked
+	for _, st := range r.Statements {
+		switch {
+		case st.Rank < top || st.Rank == Unmarked || st.Denied || st.Text == "":
+		case st.Rank > top:
+			text, ok, top = st.Text, true, st.Rank
+		case textmatch.Normalize(st.Text) != textmatch.Normalize(text):
+			ok = false
+		}
+	}
+	if top > Unmarked || len(r.Lines) != 1 {
+		return text, ok
+	}
+	return r.Lines[0].Text, true
 }
