@@ -22,72 +22,71 @@ type unit struct {
 func (l *listing) unit(i, end int) unit {
 	u := unit{end: i}
 	for k := i; k < end; {
-		w := l.words[k]
-		name, known := w.Value(vocabulary.Unit, l.q.In)
-		c := w.Sign()
-		currency := currencyOf(w.Text)
+		next := l.measure(&u, i, k, end)
+		if next == k {
+			return u
+		}
+		k = l.power(next, end)
+		u.end = k
+		if k+1 >= end {
+			return u
+		}
+		c := l.words[k].Sign()
 		switch {
-		case c == '°' && k+1 < end && l.words[k+1].Kind == vocabulary.Letters && l.words[k+1].Start == w.End:
-			u.names = append(u.names, "temperature-"+l.words[k+1].Text)
-			k += 2
-		case currency != "" && w.Kind == vocabulary.Letters:
-			u.currency = currency
-			u.names = append(u.names, "currency-"+currency)
+		case c == 0 && l.isUnit(k):
+		case c == 0 || !strings.ContainsRune("/·*⋅×", c):
+			return u
+		case l.words[k+1].Sign() == '(':
+			if inner := l.unit(k+2, end); inner.end > k+2 && inner.end < end && l.words[inner.end].Sign() == ')' {
+				u.names = append(u.names, inner.names...)
+				u.end = inner.end + 1
+			}
+			return u
+		case l.isUnit(k + 1):
 			k++
-		case w.Text == "square" || w.Text == "cubic" || w.Text == "sq":
-			if k+1 == end || l.words[k+1].In(vocabulary.Unit) == 0 && !strings.HasPrefix(l.words[k+1].Text, "unit") {
-				return u
-			}
-			k++
-			u.names = append(u.names, w.Text)
-			if l.words[k].In(vocabulary.Unit) == 0 {
-				k++
-			} else {
-				continue
-			}
-		case known && (w.Kind == vocabulary.Letters || c == '°'):
-			if k == i && k > 0 && w.Start == l.words[k-1].End && strings.Contains("mkbt", w.Text) && !l.compound(k, end) && !w.Asked {
-				return u // a multiple, or metres
-			}
-			if w.In(vocabulary.Scale|vocabulary.Limit|vocabulary.Approx)&l.q.In != 0 && !l.compound(k, end) && !w.Asked {
-				return u
-			}
-			u.names = append(u.names, name)
-			k++
+		case l.words[k+1].Asked || c == '/' && divides(l.words[k+1]):
+			u.end = k + 2
+			return u
 		default:
 			return u
 		}
-		k = l.power(k, end)
-		u.end = k
-		if k+1 < end {
-			switch c := l.words[k].Sign(); {
-			case strings.ContainsRune("/·*⋅×", c) && c != 0:
-				if next := l.words[k+1]; next.Sign() == '(' {
-					if inner := l.unit(k+2, end); inner.end > k+2 && inner.end < end && l.words[inner.end].Sign() == ')' {
-						u.names = append(u.names, inner.names...)
-						u.end = inner.end + 1
-					}
-					return u
-				} else if _, ok := next.Value(vocabulary.Unit, l.q.In); ok || next.Asked || next.Kind == vocabulary.Letters && c == '/' && (utf8.RuneCountInString(next.Text) > 1 || strings.Contains("hsglmd", next.Text)) {
-					k++
-					if !ok {
-						u.end = k + 1
-						return u
-					}
-					continue
-				}
-				return u
-			case c != 0:
-				return u
-			}
-			if _, ok := l.words[k].Value(vocabulary.Unit, l.q.In); !ok {
-				return u
-			}
-			continue
-		}
-		return u
 	}
 	return u
+}
+
+// isUnit reports whether the word k is a unit.
+func (l *listing) isUnit(k int) bool { return l.words[k].In(vocabulary.Unit)&l.q.In != 0 }
+
+// divides reports whether a word may be what a unit is divided by: 25/hour, 25/h.
+func divides(w answer.Word) bool {
+	return w.Kind == vocabulary.Letters && (utf8.RuneCountInString(w.Text) > 1 || strings.Contains("hsglmd", w.Text))
+}
+
+// measure reads one unit of measure at the word k into u, which begins at the word i, and
+// returns where it ends; that is k if there is none.
+func (l *listing) measure(u *unit, i, k, end int) int {
+	w := l.words[k]
+	c := w.Sign()
+	if c == '°' && k+1 < end && l.words[k+1].Kind == vocabulary.Letters && l.words[k+1].Start == w.End {
+		u.names = append(u.names, "temperature-"+l.words[k+1].Text)
+		return k + 2
+	}
+	if currency := currencyOf(w.Text); currency != "" && w.Kind == vocabulary.Letters {
+		u.currency = currency
+		u.names = append(u.names, "currency-"+currency)
+		return k + 1
+	}
+	name, known := w.Value(vocabulary.Unit, l.q.In)
+	if !known || w.Kind != vocabulary.Letters && c != '°' {
+		return k
+	}
+	single := k == i && k > 0 && w.Start == l.words[k-1].End && strings.Contains("mkbt", w.Text) // or a multiple
+	multiplies := w.In(vocabulary.Scale|vocabulary.Limit|vocabulary.Approx)&l.q.In != 0
+	if (single || multiplies) && !l.compound(k, end) && !w.Asked {
+		return k
+	}
+	u.names = append(u.names, name)
+	return k + 1
 }
 
 // compound reports whether the unit at the word k is part of one with others.
@@ -98,8 +97,7 @@ func (l *listing) compound(k, end int) bool {
 	}
 	if next < end {
 		c := l.words[next].Sign()
-		_, ok := l.words[next].Value(vocabulary.Unit, l.q.In)
-		return c != 0 && strings.ContainsRune("/·⋅", c) || ok
+		return c != 0 && strings.ContainsRune("/·⋅", c) || l.isUnit(next)
 	}
 	return false
 }
