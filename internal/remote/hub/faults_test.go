@@ -137,6 +137,7 @@ func (g *gated) site(slots int) site {
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
 	f, g, w := newFleet(t), newGated(), &wire{}
+	f.o.Lease = brief
 	h := f.open()
 	f.start(f.invite("first", remote.Produce), g.site(1), over(w))
 	done := make(chan error, 1)
@@ -163,6 +164,7 @@ func TestWorkerKilled(t *testing.T) {
 func TestFence(t *testing.T) {
 	t.Parallel()
 	f, g, w := newFleet(t), newGated(), &wire{}
+	f.o.Lease = brief
 	h := f.open()
 	slow := g.site(1)
 	slow.produce = func(_ context.Context, s *site, req agent.Request) (attempt.Produced, error) { // which nothing ends
@@ -247,6 +249,9 @@ func TestHubKilled(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
 		f, g := newFleet(t), newGated()
+		if late {
+			f.o.Lease = 2 * brief
+		}
 		const jobs, busy = 36, 12
 		h := f.open()
 		for i := range 3 {
@@ -293,6 +298,7 @@ func TestHubKilled(t *testing.T) {
 func TestQueueLost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
+	f.o.Lease = brief
 	h := f.open()
 	done := make(chan struct{})
 	go func() { defer close(done); f.attempts(h, 5) }()
@@ -352,6 +358,7 @@ func TestUnqueued(t *testing.T) {
 func TestForeignAck(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
+	f.o.Lease = brief
 	h := f.open()
 	done := make(chan struct{})
 	go func() { defer close(done); f.attempts(h, 5) }()
@@ -385,6 +392,7 @@ func TestForeignAck(t *testing.T) {
 func TestForeignDelay(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
+	f.o.Lease = brief
 	h := f.open()
 	done := make(chan struct{})
 	go func() { defer close(done); f.attempts(h, 6) }()
@@ -419,6 +427,7 @@ func TestForeignDelay(t *testing.T) {
 func TestCounted(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
+	f.o.Lease = brief
 	counted := make(chan []record.Worker, 100)
 	f.o.Counted = func(all []record.Worker) { counted <- all }
 	h := f.open()
@@ -472,6 +481,7 @@ func TestSkew(t *testing.T) {
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
+	f.o.Lease = brief
 	h := f.open()
 	for i := range 3 {
 		w := &wire{}

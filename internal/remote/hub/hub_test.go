@@ -97,6 +97,10 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
+// brief is the lease of tests that wait for its end. In all others no worker can be silent
+// for so long that it loses its job.
+const brief = 4 * time.Second
+
 // prepare makes what a hub needs.
 func (f *fleet) prepare() {
 	t := f.TB
@@ -115,7 +119,7 @@ func (f *fleet) prepare() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.o = Options{Addr: "127.0.0.1:0", Keys: f.keys, Lease: 2 * time.Second, RunID: "run", Salt: salt, Build: build,
+	f.o = Options{Addr: "127.0.0.1:0", Keys: f.keys, Lease: time.Minute, RunID: "run", Salt: salt, Build: build,
 		Orders: map[remote.Role]remote.Order{}, Store: &commit.Committer{Store: store}, Warn: f.warn}
 	o := remote.Order{RunID: "run"}
 	o.Limits.Candidate = 1 << 20

@@ -75,6 +75,7 @@ func TestWorkerRestarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, g, w := newFleet(t), newGated(), &wire{}
+			f.o.Lease = brief
 			if tt.cached { // nothing may depend on it
 				f.o.Lease = time.Hour
 			}
@@ -146,6 +147,7 @@ func truncate(pattern string) func(*testing.T, string) {
 func TestRestartedTooLate(t *testing.T) {
 	t.Parallel()
 	f, g, w := newFleet(t), newGated(), &wire{}
+	f.o.Lease = brief
 	h, cache, c := f.open(), t.TempDir(), f.invite("a", remote.Produce)
 	slow := g.site(1)
 	answer := slow.produce
