@@ -69,6 +69,7 @@ type runner struct {
 	manifest record.Manifest
 	store    *candidate.Store
 	change   func(*record.Line) // makes its first record another
+	done     map[record.AttemptKey]bool
 }
 
 // start begins a shard as run does.

@@ -212,6 +212,19 @@ func (m *merger) await(g *record.Merge) error {
 
 // inherit takes over what each shard noted of answers and usage.
 func (m *merger) inherit() error {
+	for _, name := range []string{record.AnswersName, record.SpentName} {
+		h, err := m.dir.Heritage(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(m.inheritAll(h), h.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merger) inheritAll(h *record.Heritage) error {
 	shards := slices.Clone(m.sources[1:])
 	slices.Reverse(shards) // of each index, the latest runner first
 	for len(shards) > 0 {
@@ -219,7 +232,7 @@ func (m *merger) inherit() error {
 		if n < 0 {
 			n = len(shards)
 		}
-		if err := m.inheritFrom(shards[:n]); err != nil {
+		if err := m.inheritFrom(h, shards[:n]); err != nil {
 			return err
 		}
 		shards = shards[n:]
@@ -227,7 +240,7 @@ func (m *merger) inherit() error {
 	return nil
 }
 
-func (m *merger) inheritFrom(runners []*source) error {
+func (m *merger) inheritFrom(h *record.Heritage, runners []*source) error {
 	m.close() // so that all of them can be open
 	var folders []record.ShardFolder
 	for _, s := range runners[:min(len(runners), maxOpen)] {
@@ -236,9 +249,7 @@ func (m *merger) inheritFrom(runners []*source) error {
 		}
 		folders = append(folders, s.ShardFolder)
 	}
-	_, err := m.dir.Inherit(record.AnswersName, nil, folders...)
-	_, other := m.dir.Inherit(record.SpentName, nil, folders...)
-	return errors.Join(err, other)
+	return h.Add(folders...)
 }
 
 // describe writes into the manifest what was merged.

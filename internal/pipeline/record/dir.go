@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"securebench/internal/digest"
@@ -252,13 +253,19 @@ func (d *Dir) moveAll(names []string, to string) error {
 	return d.sync(to)
 }
 
-// move moves one. The caller flushes.
+// move moves one, also to another file system. The caller flushes.
 func (d *Dir) move(name, to string) error {
 	target := path.Join(to, name)
 	if err := d.root.MkdirAll(path.Dir(target), 0o700); err != nil {
 		return err
 	}
-	return d.root.Rename(name, target)
+	err := d.root.Rename(name, target)
+	if errors.Is(err, syscall.EXDEV) {
+		if err = d.keepCopy(name, target); err == nil {
+			err = d.root.Remove(name)
+		}
+	}
+	return err
 }
 
 // FormerRuns counts the runs in history/ that are not earlier states of this

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -386,9 +385,9 @@ func (d *Dir) EndShards() error {
 	return nil
 }
 
-// Inherit adds to [AnswersName] or [SpentName] what the latest runner of a shard that has
-// the file noted there, so that nothing is paid twice: each took over what the one before
-// it had. It reports whether one has it. keep, unless nil, chooses the attempts.
+// Inherit adds to [AnswersName] or [SpentName] of a shard that begins what the latest
+// runner that has the file noted there, so that nothing is paid twice: each took over what
+// the one before it had. It reports whether one has it. keep, unless nil, chooses the attempts.
 func (d *Dir) Inherit(name string, keep func(AttemptKey) bool, latestFirst ...ShardFolder) (found bool, err error) {
 	for _, from := range latestFirst {
 		in, err := from.Open(name)
@@ -406,37 +405,17 @@ func (d *Dir) Inherit(name string, keep func(AttemptKey) bool, latestFirst ...Sh
 	return false, nil
 }
 
-// appendLines adds to a file the whole lines of another, without those with which both
-// begin.
+// appendLines adds the whole lines of a file to another.
 func (d *Dir) appendLines(in io.Reader, name string, keep func(AttemptKey) bool) error {
-	out, err := source.OpenIn(d.root, name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	out, err := source.OpenIn(d.root, name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	var have [][sha256.Size]byte
-	end := int64(0)
-	for raw, err := range Lines(out) {
-		if err != nil {
-			return err
-		}
-		if !raw.Torn {
-			have = append(have, sha256.Sum256(raw.Bytes))
-			end = raw.Offset + int64(len(raw.Bytes)) + 1
-		}
-	}
-	if err := out.Truncate(end); err != nil {
-		return err
-	}
 	for raw, err := range Lines(in) {
 		if err != nil {
 			return err
 		}
-		if len(have) > 0 && have[0] == sha256.Sum256(raw.Bytes) {
-			have = have[1:]
-			continue
-		}
-		have = nil
 		if raw.Torn || keep != nil && !keep(spentBy(raw.Bytes)) {
 			continue
 		}
