@@ -27,7 +27,6 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/remote"
-	"securebench/internal/remote/result"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -47,9 +46,7 @@ type Options struct {
 	// Orders are what the jobs of each role have in common.
 	Orders map[remote.Role]remote.Order
 	Files  family.Files // of the pack
-	// Trees are the archives of the trees in the orders, by digest. The hub closes them.
-	Trees map[string]*os.File
-	Store attempt.Store
+	Store  attempt.Store
 	// Here makes the calls of agents that need no sandbox; nil if the agent needs one.
 	Here attempt.Worker
 	// Secrets must not be in any candidate; nil means none.
@@ -207,9 +204,6 @@ func (h *Hub) Close(ctx context.Context, done bool) error {
 	if h.Journal != nil {
 		errs = append(errs, h.Journal.Close())
 	}
-	for _, f := range h.Trees {
-		errs = append(errs, f.Close())
-	}
 	return errors.Join(errs...)
 }
 
@@ -284,28 +278,21 @@ func (h *Hub) By(key record.AttemptKey) record.By {
 
 // Ahead prepares what this process does itself: workers prepare when they have a job.
 func (h *Hub) Ahead(ctx context.Context, req *agent.Request, _ *family.Case) {
-	if h.Here != nil && req != nil && !isProgram(*req) {
+	if h.Here != nil && req != nil {
 		h.Here.Ahead(ctx, req, nil)
 	}
 }
 
-// isProgram reports whether a row's own solution is asked for, and is a program.
-func isProgram(req agent.Request) bool { return req.Solution != nil && req.Solution.Command != nil }
-
-// Produce lets a worker run the agent, if that needs a sandbox. The program of a solution
-// is hidden, so a worker that verifies runs it, which may see what is.
+// Produce lets a worker run the agent, if that needs a sandbox.
 func (h *Hub) Produce(ctx context.Context, req agent.Request) (attempt.Produced, error) {
-	o := order{role: remote.Produce, kind: result.Produce, phase: verdict.PhaseProduce, request: remote.Request{Produce: &req},
-		key: record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}}
-	switch {
-	case isProgram(req):
-		o.role, o.kind = remote.Verify, result.Solve
-	case h.Here != nil:
+	if h.Here != nil {
 		return h.Here.Produce(ctx, req)
-	case req.Solution != nil:
+	}
+	if req.Solution != nil { // no worker that produces may see one
 		return attempt.Produced{}, attempt.Failed(errors.New("the solution of a row stays in this process"), verdict.PhasePrepare)
 	}
-	out, err := h.call(ctx, o)
+	key := record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}
+	out, err := h.call(ctx, order{role: remote.Produce, key: key, kind: "p", phase: verdict.PhaseProduce, request: remote.Request{Produce: &req}})
 	if err != nil {
 		return attempt.Produced{}, err
 	}
@@ -319,7 +306,7 @@ func (h *Hub) Verify(ctx context.Context, req attempt.Verification) (family.Verd
 		return family.Verdict{}, attempt.Failed(err, verdict.PhaseVerify)
 	}
 	key := record.AttemptKey{Task: req.Case.Sandbox.ID(), Attempt: req.Case.Attempt}
-	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: result.Verify, phase: verdict.PhaseVerify, request: remote.Request{Verify: &req}, reads: &c})
+	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: "v", phase: verdict.PhaseVerify, request: remote.Request{Verify: &req}, reads: &c})
 	if err != nil {
 		return family.Verdict{}, err
 	}
@@ -347,7 +334,7 @@ func (h *Hub) warn(format string, args ...any) { h.Warn(fmt.Sprintf(format, args
 // [family.Completer].
 func (h *Hub) Complete(ctx context.Context, c family.Case) (candidate.Candidate, bool, error) {
 	key := record.AttemptKey{Task: c.Sandbox.ID(), Attempt: c.Attempt}
-	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: result.Complete, phase: verdict.PhasePrepare, request: remote.Request{Complete: &c}})
+	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: "c", phase: verdict.PhasePrepare, request: remote.Request{Complete: &c}})
 	if err != nil || !out.Completed.Found {
 		return candidate.Candidate{}, false, err
 	}

@@ -18,7 +18,6 @@ import (
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
-	"securebench/internal/remote/result"
 	"securebench/internal/verdict"
 )
 
@@ -26,7 +25,7 @@ import (
 type order struct {
 	role    remote.Role
 	key     record.AttemptKey
-	kind    string
+	kind    string // part of the job's name
 	phase   verdict.Phase
 	request remote.Request
 	reads   *candidate.Candidate // that the worker may have
@@ -103,9 +102,9 @@ func (h *Hub) outcome(j *job, e ending) (remote.Outcome, error) {
 	defer h.mu.Unlock()
 	by := h.by[j.key]
 	switch j.kind {
-	case result.Produce, result.Solve:
+	case "p":
 		by.Produce = e.who
-	case result.Verify:
+	case "v":
 		by.Verify = e.who
 	}
 	h.by[j.key] = by
