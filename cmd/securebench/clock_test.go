@@ -26,6 +26,7 @@ func wallClock() map[string]string {
 		"internal/remote/hub/hub.go":                 shown,
 		"internal/remote/keys.go":                    shown,
 		"internal/remote/worker/folder.go":           "how old results are of runs that did not come back; a clock that jumps costs work",
+		"internal/remote/worker/trees.go":            "which archives were not needed for the longest time; a clock that jumps costs work",
 		"internal/evidence/seal.go":                  shown,
 		"internal/gateway/ledger/ledger.go":          shown,
 		"internal/gateway/relay/trace.go":            shown,

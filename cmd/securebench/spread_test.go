@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +16,9 @@ import (
 
 // TestSpread runs packs in one process, merged from 3 and from 7 shards, and by three
 // workers of a hub. The records are equal in all but times, workers and what the run's
-// salt makes, and the verdicts are derived again. With SECUREBENCH_TEST_FLEET there are
-// two more packs, and each is also run with no candidates.
+// salt makes, and the verdicts are derived again. One pack is also run by an agent with
+// files of its own. With SECUREBENCH_TEST_FLEET there are two more packs, and each is also
+// run with no candidates.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
@@ -33,29 +35,66 @@ func TestSpread(t *testing.T) {
 			t.Run(name+" "+agent, func(t *testing.T) {
 				t.Parallel()
 				programs := name == "terminal-bench-sample" && agent == "oracle"
-				s := spread{newMachines(t), dir, agent, programs}
+				s := spread{newMachines(t), dir, []string{dir, "--agent", agent}, programs}
 				if _, err := os.Stat(filepath.Join(dir, "images")); err == nil {
 					s.must("pack", "build", dir)
 				}
-				whole := filepath.Join(t.TempDir(), "whole")
-				s.run(whole)
-				want := s.found(whole)
-				for _, n := range []int{3, 7} {
-					s.check(s.shards(n), want)
-				}
-				if !programs { // which a hub refuses
-					s.check(s.workers(), want)
-				}
+				s.compare(3, 7)
 			})
 		}
 	}
+	t.Run("files", func(t *testing.T) {
+		t.Parallel()
+		dir, err := filepath.Abs(filepath.Join("..", "..", "packs", packs[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, r := range (spread{newMachines(t), dir, []string{"--config", filesAgent(t, dir)}, false}).compare(3) {
+			if said := fmt.Sprint(r["producer_stdout"], r["producer_stderr"]); !strings.Contains(said, "Answer: B") || !strings.Contains(said, "0 644 data/answer") {
+				t.Errorf("%s: the agent said %s", id, said)
+			}
+		}
+	})
+}
+
+// filesAgent writes the tester YAML of an agent that answers with what its files say, and
+// lists them.
+func filesAgent(t *testing.T, pack string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "agent", "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "agent", "data", "answer"), "Answer: B\n")
+	write(t, filepath.Join(dir, "agent", "work"), "#!/bin/sh\ncd \"${0%/*}\" && cat data/answer && find . | sort >&2 && stat -c '%u %a %n' data/* >&2\n")
+	if err := os.Chmod(filepath.Join(dir, "agent", "work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tester := filepath.Join(dir, "tester.yaml")
+	write(t, tester, fmt.Sprintf("schema_version: \"0.2\"\nrun: {id: %q, output_dir: out}\nbenchmark: {manifest: %q, tasks: %q}\n"+
+		"harness:\n  type: command\n  config: {files: agent, command: [/opt/securebench/agent/work]}\n", ownRun("files"), filepath.Join(pack, "manifest.yaml"), filepath.Join(pack, "tasks.jsonl")))
+	return tester
 }
 
 // spread is a pack that an agent runs on, in several ways.
 type spread struct {
 	*machines
-	pack, agent string
-	programs    bool // its candidates are made by programs, which make new keys and start servers
+	pack     string
+	args     []string // of run, about what it runs
+	programs bool     // its candidates are made by programs, which make new keys and start servers
+}
+
+// compare makes the run in each way, with so many shards, and returns the records.
+func (s spread) compare(shards ...int) (want map[string]map[string]any) {
+	s.Helper()
+	whole := filepath.Join(s.TempDir(), "whole")
+	s.run(whole)
+	want = s.found(whole)
+	for _, n := range shards {
+		s.check(s.shards(n), want)
+	}
+	s.check(s.workers(), want)
+	return want
 }
 
 // found reads the records of a run, without what a program never makes twice.
@@ -76,7 +115,7 @@ func (s spread) found(out string) map[string]map[string]any {
 // run runs the pack.
 func (s spread) run(out string, flags ...string) {
 	s.Helper()
-	s.must(append([]string{"run", s.pack, "--agent", s.agent, "-o", out, "-q"}, flags...)...)
+	s.must(slices.Concat([]string{"run"}, s.args, []string{"-o", out, "-q"}, flags)...)
 }
 
 // shards merges a run from shards.
@@ -96,7 +135,7 @@ func (s spread) workers() (out string) {
 	s.Helper()
 	out = filepath.Join(s.TempDir(), "workers")
 	credentials := s.invite("both", "produce,verify")
-	run, addr := s.machines.run(s.pack, "--agent", s.agent, "-o", out)
+	run, addr := s.machines.run(append(slices.Clone(s.args), "-o", out)...)
 	var all []*member
 	for range 3 {
 		all = append(all, s.start("worker", "--hub", addr, "--credentials", credentials, "--stay"))

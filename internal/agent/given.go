@@ -18,7 +18,7 @@ import (
 // The built-in agents run no program: their candidate enters at capture and
 // passes through the same verification and records as any other.
 const (
-	OracleName = "oracle"
+	OracleName = record.OracleAgent
 	NullName   = "null"
 	ReplayName = "replay"
 )

@@ -47,9 +47,14 @@ type Preview struct {
 	Sandboxes int `json:"sandboxes"`
 	Workers   int `json:"workers"`
 	// Why says how the number of workers was chosen.
-	Why    string `json:"workers_why"`
-	Memory int64  `json:"memory"`        // that the sandboxes may need at once
-	Usable int64  `json:"memory_usable"` // 0 if nobody knows
+	Why string `json:"workers_why"`
+	// Hub is the address at which machines would connect that have the sandboxes; absent
+	// if this one has. Then Workers counts attempts that are queued or on them. Each has
+	// SandboxesKept more sandboxes for each verification that it makes at a time.
+	Hub           string `json:"hub,omitzero"`
+	SandboxesKept int    `json:"sandboxes_kept,omitzero"`
+	Memory        int64  `json:"memory"`        // that the sandboxes may need at once
+	Usable        int64  `json:"memory_usable"` // 0 if nobody knows
 	// EngineDisk is what they may need of the engine's disk.
 	EngineDisk int64     `json:"engine_disk"`
 	UsableDisk int64     `json:"engine_disk_usable"`
@@ -128,6 +133,9 @@ func about(o run.Options, look *run.Outlook) *Preview {
 		EngineDisk: plan.Most.Disk, UsableDisk: plan.Usable.Disk,
 		Disk: look.Disk, Budget: look.Budget, Total: look.Total, Obstacles: []string{},
 	}
+	if o.Hub != nil {
+		out.Hub = o.Hub.Addr
+	}
 	for _, img := range look.Images {
 		out.Images = append(out.Images, Image(img))
 	}
@@ -141,6 +149,11 @@ func (p *Preview) obstacles(o run.Options, own *past, look *run.Outlook) {
 		p.Obstacles = append(p.Obstacles, err.Error())
 		if p.prevent == nil {
 			p.prevent = err
+		}
+	}
+	if o.Hub != nil {
+		if err := o.Hub.Check(); err != nil {
+			add(fault.KindOf(err), "%w", err)
 		}
 	}
 	if own != nil && o.Mode == run.Fresh {
@@ -184,7 +197,11 @@ func (p *Preview) tasks(ctx context.Context, look *run.Outlook, before *past) er
 		p.Sandboxes = p.Sandboxes * p.Remaining / all
 	}
 	for f := range maps.Keys(kept) {
-		p.Sandboxes += (f.Boxes + f.Roots) * look.Plan.Verifications
+		if p.Hub != "" {
+			p.SandboxesKept += f.Boxes + f.Roots
+		} else {
+			p.Sandboxes += (f.Boxes + f.Roots) * look.Plan.Verifications
+		}
 	}
 	p.Estimate = guess.estimate(p)
 	return nil

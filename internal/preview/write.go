@@ -55,14 +55,9 @@ func (p *Preview) WriteText(w io.Writer) error {
 	if n := len(p.Images) - maxImages; n > 0 {
 		line("", "and %d more", n)
 	}
-	line("sandboxes", "at most %d", p.Sandboxes)
-	line("at a time", "%s: %s", console.Plural(p.Workers, "task"), p.Why)
-	line("memory", "%s", needed(p.Memory, p.Usable))
-	if p.EngineDisk > 0 {
-		line("", "%s of the engine's disk", needed(p.EngineDisk, p.UsableDisk))
-	}
+	p.machines(line)
 	line("disk", "%s", cmp.Or(p.Disk, "full"))
-	p.Estimate.lines(line)
+	p.Estimate.lines(line, p.Hub != "")
 	if p.Budget > 0 {
 		line("", "at most %.2f USD, by the budget of each attempt", p.Budget)
 	}
@@ -73,6 +68,30 @@ func (p *Preview) WriteText(w io.Writer) error {
 		return fmt.Errorf("writing the preview: %w", err)
 	}
 	return nil
+}
+
+// machines shows what sandboxes need, and of which machines.
+func (p *Preview) machines(line func(name, format string, args ...any)) {
+	if p.Hub != "" {
+		line("sandboxes", "on workers, at most %d%s", p.Sandboxes, kept(p.SandboxesKept))
+		line("at a time", "%s: %s", console.Plural(p.Workers, "task"), p.Why)
+		line("workers", "would connect to %s and the next port", redact.Quote(p.Hub))
+		return
+	}
+	line("sandboxes", "at most %d", p.Sandboxes)
+	line("at a time", "%s: %s", console.Plural(p.Workers, "task"), p.Why)
+	line("memory", "%s", needed(p.Memory, p.Usable))
+	if p.EngineDisk > 0 {
+		line("", "%s of the engine's disk", needed(p.EngineDisk, p.UsableDisk))
+	}
+}
+
+// kept says how many sandboxes a worker has besides.
+func kept(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d for each verification that one makes at a time", n)
 }
 
 // total writes a budget of a whole run.
@@ -125,7 +144,7 @@ func needed(most, usable int64) string {
 }
 
 // lines shows time and cost.
-func (e *Estimate) lines(line func(name, format string, args ...any)) {
+func (e *Estimate) lines(line func(name, format string, args ...any), away bool) {
 	if e == nil {
 		const unknown = "unknown: no earlier records; give --estimate-from RUN"
 		line("time", unknown)
@@ -136,7 +155,11 @@ func (e *Estimate) lines(line func(name, format string, args ...any)) {
 	if !e.Verified {
 		source += ", which does not verify"
 	}
-	line("time", "about %s, %s", duration(e.Seconds), source)
+	if took := duration(e.Seconds); away {
+		line("time", "about %s with one task at a time, %s", took, source)
+	} else {
+		line("time", "about %s, %s", took, source)
+	}
 	var cost []string
 	if e.MicroUSD != nil {
 		cost = append(cost, fmt.Sprintf("about %.2f USD", float64(*e.MicroUSD)/1e6))

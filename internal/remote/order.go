@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"slices"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/capacity"
@@ -26,6 +28,8 @@ type Order struct {
 	Public map[string]File `json:"public,omitzero"`
 	Eval   map[string]File `json:"eval,omitzero"`
 	Loads  []Load          `json:"loads,omitzero"` // of the tasks on a machine
+	// Trees are what agents find in their sandboxes, such as their program.
+	Trees []Tree `json:"trees,omitzero"`
 }
 
 // Harness is the section of the tester YAML.
@@ -34,6 +38,8 @@ type Harness struct {
 	Env      []string       `json:"env,omitzero"`
 	Required []string       `json:"required,omitzero"`
 	Config   jsontext.Value `json:"config"`
+	// Model is the model that its alias means, or what Config says.
+	Model string `json:"model,omitzero"`
 }
 
 // File is a file of the pack.
@@ -42,6 +48,22 @@ type File struct {
 	Size       int64  `json:"size"`
 	Executable bool   `json:"executable,omitzero"`
 }
+
+// Tree is a file tree that is mounted for agents, read-only.
+type Tree struct {
+	Key     string   `json:"key"` // of its overlay on an engine
+	Title   string   `json:"title"`
+	Program string   `json:"program,omitzero"` // whose it is; "" for the operator's own files
+	Images  []string `json:"images,omitzero"`  // IDs of those that it is for; none is all
+	Digest  string   `json:"digest"`           // of its tar archive
+	Size    int64    `json:"size"`
+}
+
+// For reports whether agents in an image have the tree.
+func (t Tree) For(image string) bool { return len(t.Images) == 0 || slices.Contains(t.Images, image) }
+
+// MaxTree bounds the archive of one tree, in bytes.
+const MaxTree = 4 << 30
 
 // Load is what a task needs of a machine, and the first task that does.
 type Load struct {

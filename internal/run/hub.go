@@ -21,7 +21,7 @@ func (r *Run) elsewhere() error {
 	if r.Hub == nil {
 		return nil
 	}
-	return service.Refuse(r.work, r.scorer, r.agent.Facts())
+	return service.Refuse(r.scorer, r.agent.Facts())
 }
 
 // opener opens the engine. One that makes no sandbox need not have the images.

@@ -51,7 +51,7 @@ func (g group) workerCommand() *cobra.Command {
 	c.Flags().StringVar(&f.credentials, "credentials", "", "`FILE` of securebench hub invite")
 	c.Flags().StringVar(&f.roles, "roles", "", "`ROLES` of the credential to take: produce, verify or produce,verify (default all)")
 	c.Flags().IntVar(&f.slots, "slots", 0, "do `N` jobs at the same time (default what the machine holds, at most min(cores, 4))")
-	c.Flags().StringVar(&f.cache, "cache", "", "`DIR` for files of packs while a run is served, and for results that it does not have yet (default securebench/worker in the user's cache)")
+	c.Flags().StringVar(&f.cache, "cache", "", "`DIR` for files of packs while a run is served, results that it does not have yet, and agents' programs, 8 GiB at most (default securebench/worker in the user's cache)")
 	c.Flags().StringVar(&f.mirror, "image-mirror", "", "pull images from the registry `HOST[:PORT][/PATH]` instead of their own")
 	c.Flags().StringVar(&f.runtime, "runtime", "", "sandbox.runtime of the run, if it has one: the runtime class `NAME` of the engine")
 	c.Flags().DurationVar(&f.grace, "grace", 30*time.Minute, "`TIME` to finish in when told to stop")

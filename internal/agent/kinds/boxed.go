@@ -124,8 +124,8 @@ func (b *boxed) openRelay() (err error) {
 }
 
 // run returns the agent, nil if no row can be attempted. gateway is what it reaches
-// and files what is mounted for it.
-func (b *boxed) run(on setup.Ground, files sandbox.Overlay, gateway produce.Gateway) (_ agent.Agent, err error) {
+// and files returns what is mounted for it, nil for nothing.
+func (b *boxed) run(on setup.Ground, files func() (sandbox.Overlay, error), gateway produce.Gateway) (_ agent.Agent, err error) {
 	if on.Engine == nil {
 		return nil, nil
 	}
@@ -153,12 +153,6 @@ func (b *boxed) Facts() setup.Facts {
 	}
 	if len(b.needs.Domains) > 0 {
 		f.Labels = append(f.Labels, produce.NetworkEnabled)
-	}
-	switch {
-	case len(b.needs.Overlays) > 0:
-		f.Here = "its program"
-	case b.needs.Files != nil:
-		f.Here = "its files (harness.config.files)"
 	}
 	return f
 }

@@ -122,7 +122,14 @@ func (c *command) Close() error {
 
 // Agent returns what runs the command.
 func (c *command) Agent(on setup.Ground) (agent.Agent, error) {
-	return c.run(on, c.tree, produce.Gateway{})
+	files := func() (sandbox.Overlay, error) { return c.tree, nil }
+	switch {
+	case c.needs.Files == nil:
+		files = nil
+	case c.Tree != nil:
+		files = func() (sandbox.Overlay, error) { return c.Tree("", sandbox.Image{}) }
+	}
+	return c.run(on, files, produce.Gateway{})
 }
 
 // Facts adds the files and the image.
@@ -131,6 +138,9 @@ func (c *command) Facts() setup.Facts {
 	f.Image, f.ImageAt = c.needs.Image, c.Config.Harness.At("image")
 	if c.files != nil {
 		f.Settings["agent_files"] = c.files.Digest
+	}
+	if c.tree != nil {
+		f.Trees = []setup.Tree{{OverlaySpec: c.overlay(), Write: c.files.writeTar}}
 	}
 	return f
 }
@@ -187,15 +197,20 @@ func (c *command) known(on setup.Ground) func(func(place, error) bool) {
 // lay makes the overlay of the agent's files. Runs with the same files share it.
 func (c *command) lay(ctx context.Context, e sandbox.Engine) (sandbox.Overlay, error) {
 	engine, ok := e.(sandbox.Overlays)
-	sum, err := digest.Hex(c.files.Digest)
-	if !ok || err != nil {
+	if !ok {
 		return nil, fault.Errorf(fault.Config, "%s: the engine cannot mount the agent's files", c.Config.Harness.At("files"))
 	}
-	tree, err := engine.Overlay(ctx, sandbox.OverlaySpec{Key: filesKey + sum[:32], Title: "files of an own agent, " + sum[:12]}, c.files.writeTar)
+	tree, err := engine.Overlay(ctx, c.overlay(), c.files.writeTar)
 	if err != nil {
 		return nil, fault.As(fault.Engine, fmt.Errorf("%s: putting the agent's files on the engine: %w", c.Config.Harness.At("files"), err))
 	}
 	return tree, nil
+}
+
+// overlay names the overlay of the agent's files.
+func (c *command) overlay() sandbox.OverlaySpec {
+	sum, _ := digest.Hex(c.files.Digest)
+	return sandbox.OverlaySpec{Key: filesKey + sum[:32], Title: "files of an own agent, " + sum[:12]}
 }
 
 // filesKey begins the keys of overlays with agents' files.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -24,12 +25,18 @@ import (
 // program is an agent's program that is brought into the sandbox, such as Codex.
 type program struct {
 	boxed
+	cache    *programs.Cache // nil until the programs are installed
 	programs *programs.Set
 }
 
 // openProgram sets up an agent whose program is brought into the sandbox.
 func openProgram(h harness.Harness) setup.Opener {
-	return inBox(h, func(b boxed) setup.Agent { return &program{boxed: b} })
+	return func(a setup.Around) (setup.Agent, error) {
+		if named, ok := h.(harness.Aliaser); ok && named.Alias() != "" && a.Model != "" {
+			h = named.Pinned(a.Model)
+		}
+		return inBox(h, func(b boxed) setup.Agent { return &program{boxed: b} })(a)
+	}
 }
 
 // Prepare sees that the program is on the engine and starts in every image that the
@@ -54,13 +61,30 @@ func (p *program) Prepare(ctx context.Context, on setup.Ground) error {
 
 // Agent returns what runs the program.
 func (p *program) Agent(on setup.Ground) (agent.Agent, error) {
-	return p.run(on, nil, produce.Gateway{Overlay: p.programs.Overlay})
+	bring := p.programs.Overlay
+	if p.Tree != nil {
+		bring = func(o harness.Overlay, img sandbox.Image) (sandbox.Overlay, error) { return p.Tree(o.Program, img) }
+	}
+	return p.run(on, nil, produce.Gateway{Overlay: bring})
+}
+
+// Close closes the cache of programs.
+func (p *program) Close() error {
+	cache := p.cache
+	if p.cache = nil; cache == nil {
+		return nil
+	}
+	return cache.Close()
 }
 
 // Facts adds the programs.
 func (p *program) Facts() setup.Facts {
 	f := p.boxed.Facts()
 	f.Programs, f.Spared = p.programs.List(), true
+	for _, at := range p.programs.Placed() {
+		f.Trees = append(f.Trees, setup.Tree{OverlaySpec: at.Spec(), Program: string(at.Program), Images: at.Images,
+			Write: func(w io.Writer) error { return p.cache.WriteTar(at.Release, w) }})
+	}
 	return f
 }
 
@@ -70,12 +94,16 @@ func (p *program) install(ctx context.Context, on setup.Ground) error {
 	if !ok {
 		return fault.Errorf(fault.Config, "%s: the engine cannot mount the program of the %s harness", p.Config.Harness.Pos, p.harness.Name())
 	}
-	cache, err := programs.OpenCache("", p.Getenv)
-	if err != nil {
+	for _, img := range images(on) {
+		if img.Absent {
+			return fault.Errorf(fault.Refused, "image %s is not on this machine, on which the program of the %s harness is tried in it: get it (securebench image pull, docker pull)", img.Ref, p.harness.Name())
+		}
+	}
+	var err error
+	if p.cache, err = programs.OpenCache("", p.Getenv); err != nil {
 		return err
 	}
-	defer cache.Close()
-	p.programs = programs.NewSet(cache, engine, on.Former, p.Config.Harness.At("version"), p.Notice)
+	p.programs = programs.NewSet(p.cache, engine, on.Former, p.Config.Harness.At("version"), p.Notice)
 	return scoring.Each(ctx, on.Workers, each(images(on)), func(ctx context.Context, img sandbox.Image) error {
 		return p.prepareImage(ctx, on, img)
 	})

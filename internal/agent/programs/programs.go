@@ -10,6 +10,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
+	"securebench/internal/sandbox"
 )
 
 // Program is a kind of agent.
@@ -76,6 +77,11 @@ type Release struct {
 func (r Release) Key() string {
 	sum, _ := digest.Hex(r.Digest)
 	return KeyPrefix(r.Program, r.Version) + strings.ReplaceAll(r.Platform.String(), "/", "-") + "_" + sum[:min(32, len(sum))]
+}
+
+// Spec names the overlay of a release.
+func (r Release) Spec() sandbox.OverlaySpec {
+	return sandbox.OverlaySpec{Key: r.Key(), Title: r.Title()}
 }
 
 // KeyPrefix begins the keys of all releases of a version, and of no others.

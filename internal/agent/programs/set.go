@@ -62,7 +62,7 @@ func (p *Set) Install(ctx context.Context, o harness.Overlay, img sandbox.Image,
 	tree := p.trees[rel.Key()]
 	if tree == nil {
 		var err error
-		tree, err = p.engine.Overlay(ctx, sandbox.OverlaySpec{Key: rel.Key(), Title: rel.Title()}, func(w io.Writer) error {
+		tree, err = p.engine.Overlay(ctx, rel.Spec(), func(w io.Writer) error {
 			return p.cache.WriteTar(rel, w)
 		})
 		if err != nil {
@@ -105,6 +105,33 @@ func (p *Set) Overlay(o harness.Overlay, img sandbox.Image) (sandbox.Overlay, er
 		}
 	}
 	return nil, fmt.Errorf("the program %s was not prepared for image %s", o.Program, img.Ref)
+}
+
+// Placed is a release and the IDs of the images that it is for.
+type Placed struct {
+	Release
+	Images []string
+}
+
+// Placed returns where which programs run, in order of their keys.
+func (p *Set) Placed() (out []Placed) {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for at, rel := range p.releases {
+		in := Placed{Release: rel}
+		for id, on := range p.on {
+			if on == at.on {
+				in.Images = append(in.Images, id)
+			}
+		}
+		slices.Sort(in.Images)
+		out = append(out, in)
+	}
+	slices.SortFunc(out, func(a, b Placed) int { return strings.Compare(a.Key(), b.Key()) })
+	return out
 }
 
 // List returns the programs for the run manifest, in order.

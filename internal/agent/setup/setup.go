@@ -6,6 +6,7 @@ package setup
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	"securebench/internal/agent"
@@ -18,6 +19,7 @@ import (
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
 	"securebench/internal/source"
 	"securebench/internal/workload"
@@ -56,6 +58,11 @@ type Outside struct {
 	// Provider leads agents in sandboxes to their provider, whose key another process has;
 	// nil if this one does.
 	Provider func(task string, attempt int, o relay.Options) (produce.Provider, error)
+	// Tree returns a file tree that another process has brought for agents in an image, by
+	// its program; nil if this one brings them.
+	Tree func(program string, image sandbox.Image) (sandbox.Overlay, error)
+	// Model is what another process has found the alias of a model to mean.
+	Model string
 }
 
 // Around is what a run has for an agent from the beginning.
@@ -112,9 +119,18 @@ type Facts struct {
 	// about the next.
 	BuiltIn   bool
 	Sandboxed bool // every attempt has a sandbox
-	// Here says what of the sandboxes has to be on this machine, "" for nothing.
-	Here  string
+	// Trees are what agents find in their sandboxes beside that, once they are prepared.
+	Trees []Tree
 	Users bool // the users that rows name have to be known
 	// Spared says that it is not prepared where no attempt needs it any more.
 	Spared bool
+}
+
+// Tree is a file tree that is mounted for agents, read-only.
+type Tree struct {
+	sandbox.OverlaySpec
+	Program string   // whose it is; "" for the operator's own files
+	Images  []string // IDs of those that it is for; nil is all
+	// Write writes the tree as a tar archive, always with the same bytes.
+	Write func(io.Writer) error
 }

@@ -39,8 +39,8 @@ type Producer struct {
 	// Granted are the capabilities that rows may use; a row that asks for
 	// another one is an error.
 	Granted []sandbox.Capability
-	// Files are the operator's files that plans ask for; nil has none.
-	Files sandbox.Overlay
+	// Files returns the operator's files that plans ask for; nil has none.
+	Files func() (sandbox.Overlay, error)
 	// Gateway serves agents that have a provider or may reach domains.
 	Gateway Gateway
 
@@ -192,7 +192,11 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 		if p.Files == nil {
 			return errors.New("the agent's files were not prepared")
 		}
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Overlay: p.Files, Target: dir, ReadOnly: true})
+		files, err := p.Files()
+		if err != nil {
+			return err
+		}
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Overlay: files, Target: dir, ReadOnly: true})
 	}
 	base := make(chan error, 1)
 	go func() { base <- s.readBase(ctx, p, spec, begun) }()

@@ -20,6 +20,7 @@ import (
 	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/remote"
+	"securebench/internal/remote/result"
 	"securebench/internal/source"
 	"securebench/internal/task"
 )
@@ -63,7 +64,7 @@ func openBlobs(ctx context.Context, h *Hub) (*blobs, error) {
 	mux.HandleFunc("GET /order", h.with(h.serveOrder))
 	mux.HandleFunc("GET /file/{digest}", h.with(h.serveFile))
 	mux.HandleFunc("GET /request", h.with(h.serveRequest))
-	mux.HandleFunc("GET /blob/{digest}", h.with(h.serveCandidate))
+	mux.HandleFunc("GET /blob/{digest}", h.with(h.serveBlob))
 	mux.HandleFunc("PUT /blob/{digest}", h.with(h.takeCandidate))
 	mux.HandleFunc("PUT /value", h.with(h.takeValue))
 	if h.Desk != nil {
@@ -208,6 +209,28 @@ func (h *Hub) serveRequest(w http.ResponseWriter, _ *http.Request, t ticket) err
 	return err
 }
 
+// serveBlob serves the candidate of a verification, or what an agent finds in its
+// sandbox.
+func (h *Hub) serveBlob(w http.ResponseWriter, r *http.Request, t ticket) error {
+	if t.job != nil && t.job.kind == result.Produce {
+		return h.serveTree(w, r, t.job)
+	}
+	return h.serveCandidate(w, r, t)
+}
+
+// serveTree serves a tree of the image that the agent of a job runs in.
+func (h *Hub) serveTree(w http.ResponseWriter, r *http.Request, j *job) error {
+	for _, tree := range h.Orders[remote.Produce].Trees {
+		file := h.Trees[tree.Digest]
+		if tree.Digest == r.PathValue("digest") && file != nil && tree.For(j.request.Produce.Image.ID) {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(file, 0, tree.Size))
+			return nil
+		}
+	}
+	return notThere()
+}
+
 // serveCandidate serves the candidate of a verification.
 func (h *Hub) serveCandidate(w http.ResponseWriter, r *http.Request, t ticket) error {
 	if t.job == nil || t.job.reads == nil || t.job.reads.Digest != r.PathValue("digest") {
@@ -232,7 +255,7 @@ func (h *Hub) serveCandidate(w http.ResponseWriter, r *http.Request, t ticket) e
 // takeCandidate stores what an agent left. It has been cleaned where the agent ran, and
 // is looked at again for what must not be in it.
 func (h *Hub) takeCandidate(w http.ResponseWriter, r *http.Request, t ticket) error {
-	if t.job == nil || t.job.kind != "p" {
+	if t.job == nil || t.job.kind != result.Produce && t.job.kind != result.Solve {
 		return refusal{http.StatusForbidden, "the ticket stores no candidate"}
 	}
 	kind, want := task.CandidateKind(r.URL.Query().Get("kind")), r.PathValue("digest")

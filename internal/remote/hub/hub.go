@@ -27,6 +27,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/remote"
+	"securebench/internal/remote/result"
 	"securebench/internal/sandbox"
 	"securebench/internal/verdict"
 )
@@ -46,7 +47,9 @@ type Options struct {
 	// Orders are what the jobs of each role have in common.
 	Orders map[remote.Role]remote.Order
 	Files  family.Files // of the pack
-	Store  attempt.Store
+	// Trees are the archives of the trees in the orders, by digest. The hub closes them.
+	Trees map[string]*os.File
+	Store attempt.Store
 	// Here makes the calls of agents that need no sandbox; nil if the agent needs one.
 	Here attempt.Worker
 	// Secrets must not be in any candidate; nil means none.
@@ -204,6 +207,9 @@ func (h *Hub) Close(ctx context.Context, done bool) error {
 	if h.Journal != nil {
 		errs = append(errs, h.Journal.Close())
 	}
+	for _, f := range h.Trees {
+		errs = append(errs, f.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -278,21 +284,28 @@ func (h *Hub) By(key record.AttemptKey) record.By {
 
 // Ahead prepares what this process does itself: workers prepare when they have a job.
 func (h *Hub) Ahead(ctx context.Context, req *agent.Request, _ *family.Case) {
-	if h.Here != nil && req != nil {
+	if h.Here != nil && req != nil && !isProgram(*req) {
 		h.Here.Ahead(ctx, req, nil)
 	}
 }
 
-// Produce lets a worker run the agent, if that needs a sandbox.
+// isProgram reports whether a row's own solution is asked for, and is a program.
+func isProgram(req agent.Request) bool { return req.Solution != nil && req.Solution.Command != nil }
+
+// Produce lets a worker run the agent, if that needs a sandbox. The program of a solution
+// is hidden, so a worker that verifies runs it, which may see what is.
 func (h *Hub) Produce(ctx context.Context, req agent.Request) (attempt.Produced, error) {
-	if h.Here != nil {
+	o := order{role: remote.Produce, kind: result.Produce, phase: verdict.PhaseProduce, request: remote.Request{Produce: &req},
+		key: record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}}
+	switch {
+	case isProgram(req):
+		o.role, o.kind = remote.Verify, result.Solve
+	case h.Here != nil:
 		return h.Here.Produce(ctx, req)
-	}
-	if req.Solution != nil { // no worker that produces may see one
+	case req.Solution != nil:
 		return attempt.Produced{}, attempt.Failed(errors.New("the solution of a row stays in this process"), verdict.PhasePrepare)
 	}
-	key := record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}
-	out, err := h.call(ctx, order{role: remote.Produce, key: key, kind: "p", phase: verdict.PhaseProduce, request: remote.Request{Produce: &req}})
+	out, err := h.call(ctx, o)
 	if err != nil {
 		return attempt.Produced{}, err
 	}
@@ -306,7 +319,7 @@ func (h *Hub) Verify(ctx context.Context, req attempt.Verification) (family.Verd
 		return family.Verdict{}, attempt.Failed(err, verdict.PhaseVerify)
 	}
 	key := record.AttemptKey{Task: req.Case.Sandbox.ID(), Attempt: req.Case.Attempt}
-	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: "v", phase: verdict.PhaseVerify, request: remote.Request{Verify: &req}, reads: &c})
+	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: result.Verify, phase: verdict.PhaseVerify, request: remote.Request{Verify: &req}, reads: &c})
 	if err != nil {
 		return family.Verdict{}, err
 	}
@@ -334,7 +347,7 @@ func (h *Hub) warn(format string, args ...any) { h.Warn(fmt.Sprintf(format, args
 // [family.Completer].
 func (h *Hub) Complete(ctx context.Context, c family.Case) (candidate.Candidate, bool, error) {
 	key := record.AttemptKey{Task: c.Sandbox.ID(), Attempt: c.Attempt}
-	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: "c", phase: verdict.PhasePrepare, request: remote.Request{Complete: &c}})
+	out, err := h.call(ctx, order{role: remote.Verify, key: key, kind: result.Complete, phase: verdict.PhasePrepare, request: remote.Request{Complete: &c}})
 	if err != nil || !out.Completed.Found {
 		return candidate.Candidate{}, false, err
 	}

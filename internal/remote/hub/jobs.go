@@ -18,6 +18,7 @@ import (
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
+	"securebench/internal/remote/result"
 	"securebench/internal/verdict"
 )
 
@@ -25,7 +26,7 @@ import (
 type order struct {
 	role    remote.Role
 	key     record.AttemptKey
-	kind    string // part of the job's name
+	kind    string
 	phase   verdict.Phase
 	request remote.Request
 	reads   *candidate.Candidate // that the worker may have
@@ -102,9 +103,9 @@ func (h *Hub) outcome(j *job, e ending) (remote.Outcome, error) {
 	defer h.mu.Unlock()
 	by := h.by[j.key]
 	switch j.kind {
-	case "p":
+	case result.Produce, result.Solve:
 		by.Produce = e.who
-	case "v":
+	case result.Verify:
 		by.Verify = e.who
 	}
 	h.by[j.key] = by

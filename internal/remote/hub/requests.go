@@ -213,11 +213,20 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	if !again {
 		h.note(grantLine{Job: id, Grant: out.Grant, Who: who})
 		h.unqueue(j)
-		if h.Starts != nil && j.kind != "c" {
-			h.Starts(j.role, j.key, who)
-		}
+		h.starts(j, who)
 	}
 	return out
+}
+
+// starts reports that a call of an attempt begins.
+func (h *Hub) starts(j *job, who string) {
+	switch {
+	case h.Starts == nil || j.kind == result.Complete:
+	case j.kind == result.Verify:
+		h.Starts(remote.Verify, j.key, who)
+	default:
+		h.Starts(remote.Produce, j.key, who)
+	}
 }
 
 // beat notes that a worker lives and what it has.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,11 +20,14 @@ import (
 
 	"securebench/internal/agent"
 	"securebench/internal/awaittest"
+	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/pipeline/attempt"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
 	"securebench/internal/remote/worker"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -143,10 +147,32 @@ func TestTickets(t *testing.T) {
 	public, eval := map[string]remote.File{"public": {Digest: digest.Bytes([]byte("public")), Size: 6}}, map[string]remote.File{"eval": {Digest: digest.Bytes([]byte("eval")), Size: 4}}
 	p, v := f.o.Orders[remote.Produce], f.o.Orders[remote.Verify]
 	p.Public, v.Public, v.Eval = public, public, eval
+	mine, others := f.tree("tree", "sha256:1"), f.tree("other tree", "sha256:2")
+	p.Trees = []remote.Tree{mine, others}
 	f.o.Orders = map[remote.Role]remote.Order{remote.Produce: p, remote.Verify: v}
 	h := f.open()
+	scoring := newGated()
 	f.start(f.invite("p", remote.Produce), g.site(1))
-	f.start(f.invite("v", remote.Verify), site{})
+	f.start(f.invite("v", remote.Verify), site{verify: func(ctx context.Context, _ *site, req attempt.Verification) (family.Verdict, error) {
+		scoring.began <- req.Case.Sandbox.ID()
+		select {
+		case <-scoring.finish:
+			return family.Verdict{Outcome: verdict.Passed}, nil
+		case <-ctx.Done():
+			return family.Verdict{}, context.Cause(ctx)
+		}
+	}})
+	go func() {
+		c, err := f.o.Store.Put(task.Text, candidate.Stdout, strings.NewReader("scored"))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		tk := newTask(t, "scored")
+		_, _ = h.Verify(t.Context(), attempt.Verification{Case: family.Case{Attempt: 1, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator()}, Candidate: c})
+	}()
+	<-scoring.began
+	defer close(scoring.finish)
 	go func() { _, _ = f.attempt(t.Context(), h, "task") }()
 	<-g.began
 	defer close(g.finish)
@@ -182,6 +208,12 @@ func TestTickets(t *testing.T) {
 		{"a file above", "GET", "/file/" + eval["eval"].Digest + "?path=../eval", ticketOf(remote.Verify, false), 404},
 		{"a request without a job", "GET", "/request", ticketOf(remote.Produce, false), 404},
 		{"the request", "GET", "/request", ticketOf(remote.Produce, true), 200},
+		{"a tree for agents", "GET", "/blob/" + mine.Digest, ticketOf(remote.Produce, true), 200},
+		{"a tree of another image", "GET", "/blob/" + others.Digest, ticketOf(remote.Produce, true), 404},
+		{"a tree without a job", "GET", "/blob/" + mine.Digest, ticketOf(remote.Produce, false), 404},
+		{"a tree for agents, for scoring", "GET", "/blob/" + mine.Digest, ticketOf(remote.Verify, true), 404},
+		{"a tree for agents, for scoring, without a job", "GET", "/blob/" + mine.Digest, ticketOf(remote.Verify, false), 404},
+		{"the candidate that is scored", "GET", "/blob/" + digest.Bytes([]byte("scored")), ticketOf(remote.Verify, true), 200},
 		{"a candidate, for agents", "GET", "/blob/" + digest.Bytes([]byte("task")), ticketOf(remote.Produce, true), 404},
 		{"another kind of candidate", "PUT", "/blob/" + digest.Bytes([]byte("x")) + "?kind=patch", ticketOf(remote.Produce, true), 422},
 		{"another digest", "PUT", "/blob/" + digest.Bytes([]byte("y")) + "?kind=text", ticketOf(remote.Produce, true), 422},
@@ -301,6 +333,52 @@ func TestLanes(t *testing.T) {
 	}
 	if !bytes.Contains(got[remote.Produce], []byte(publicCanary)) || bytes.Contains(queue.Bytes(), []byte(publicCanary)) || queue.Len() == 0 {
 		t.Error("the public value is in the queue, or the worker for agents does not get it")
+	}
+}
+
+// TestSolutions: the program of a row's own solution, which is hidden, is run by a worker
+// that verifies. One that produces is never given it, also if there is no other.
+func TestSolutions(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.o.Here = &attempt.Local{Agent: &agent.Oracle{}, Store: f.o.Store}
+	var began []remote.Role
+	f.o.Starts = func(r remote.Role, _ record.AttemptKey, _ string) { began = append(began, r) }
+	h := f.open()
+	var mu sync.Mutex
+	got := map[string]string{}
+	solving := func(name string) site {
+		return site{slots: 4, produce: func(_ context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			got[name] += strings.Join(req.Solution.Command, " ")
+			return s.answer(req)
+		}}
+	}
+	f.start(f.invite("agents", remote.Produce), solving("agents"))
+	tk := newTask(t, "task")
+	solve := func(s *agent.Solution) (attempt.Produced, error) {
+		req := agent.Request{View: tk.Agent(), Attempt: 1, Solution: s}
+		h.Ahead(t.Context(), &req, nil)
+		p, err := h.Produce(t.Context(), req)
+		return p, errors.Join(err, h.Release(t.Context(), keyOf("task")))
+	}
+	done := make(chan error, 1)
+	go func() { _, err := solve(&agent.Solution{Command: []string{"sh", hiddenCanary}}); done <- err }()
+	awaittest.Until(t, "the queue", func() bool {
+		s, err := f.keys.Ask(t.Context(), h.Addr(), remote.Question{})
+		return err == nil && s.Queues[1].Queued == 1 && strings.Contains(s.Queues[1].Nobody, "verify")
+	})
+	f.start(f.invite("scorers", remote.Verify), solving("scorers"))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got["agents"] != "" || got["scorers"] != "sh "+hiddenCanary || !slices.Equal(began, []remote.Role{remote.Produce}) {
+		t.Errorf("%v, %v", got, began)
+	}
+	p, err := solve(&agent.Solution{Kind: task.Text, Data: []byte("4")}) // a text stays in this process
+	if err != nil || p.Candidate == nil || got["scorers"] != "sh "+hiddenCanary {
+		t.Errorf("%+v, %v, %v", p, got, err)
 	}
 }
 

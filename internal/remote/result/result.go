@@ -12,9 +12,17 @@ import (
 	"securebench/internal/remote"
 )
 
+// The kinds of jobs, which are parts of their names.
+const (
+	Produce  = "p" // runs an agent
+	Solve    = "s" // runs the program of a row's own solution
+	Verify   = "v" // scores a candidate
+	Complete = "c" // finds out a row's whole reference
+)
+
 // Job is what the hub knows of a job.
 type Job struct {
-	Kind   string // "p" for Produce, "v" for Verify, "c" for Complete
+	Kind   string
 	Nonce  string
 	Holder string // the worker that has the job; "" for none
 	Grant  int64  // under which the holder has it
@@ -58,7 +66,7 @@ func (j Job) outcome(r remote.Result) (out remote.Outcome, err error) {
 			set++
 		}
 	}
-	fits := map[string]bool{"p": out.Produced != nil, "v": out.Verdict != nil, "c": out.Completed != nil}[j.Kind] || out.Failed != nil
+	fits := map[string]bool{Produce: out.Produced != nil, Solve: out.Produced != nil, Verify: out.Verdict != nil, Complete: out.Completed != nil}[j.Kind] || out.Failed != nil
 	if set != 1 || !fits {
 		return out, errors.New("its result is of another kind")
 	}

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"securebench/internal/agent"
@@ -49,6 +51,20 @@ type Hub struct {
 	Serving func(addr, metrics string)
 }
 
+// Check returns an error if no run can serve workers there. It opens no port.
+func (h *Hub) Check() error {
+	if _, service, err := net.SplitHostPort(h.Addr); err != nil {
+		return fault.Errorf(fault.Refused, "--hub: %w (write ADDRESS:PORT)", err)
+	} else if _, err := strconv.ParseUint(service, 10, 16); err != nil {
+		return fault.Errorf(fault.Refused, "--hub: %q is no port", service)
+	}
+	_, err := h.Keys.Server()
+	if err == nil {
+		_, err = h.Keys.Workers()
+	}
+	return fault.As(hubFault(err), err)
+}
+
 // Plan says how many attempts take place at the same time: what bounds them are the
 // workers, but agents that need no sandbox run in this process.
 func (h *Hub) Plan(cfg *config.Tester, f setup.Facts) *capacity.Plan {
@@ -60,20 +76,12 @@ func (h *Hub) Plan(cfg *config.Tester, f setup.Facts) *capacity.Plan {
 }
 
 // Refuse returns an error for a run that workers cannot make.
-func Refuse(w *workload.Workload, s *scoring.Scorer, f setup.Facts) error {
-	if f.Here != "" {
-		return fault.Errorf(fault.Refused, "with --hub, the agent runs on workers, which do not have %s: run without --hub", f.Here)
-	}
+func Refuse(s *scoring.Scorer, f setup.Facts) error {
 	if f.Sandboxed {
 		return nil
 	}
 	if names := s.Unresolved(); len(names) > 0 {
 		return fault.Errorf(fault.Refused, "who the user in image %s is, only the image's files say, and this machine does not have it: get it (securebench image pull, docker pull)", names[0])
-	}
-	for load, id := range w.Loads {
-		if load.Agent != (capacity.Footprint{}) {
-			return fault.Errorf(fault.Refused, "the solution of task %s is a program, and with --hub this machine runs none: run without --hub", id)
-		}
 	}
 	return nil
 }
@@ -100,16 +108,16 @@ type Run struct {
 
 // Open begins to serve workers, and lets the pipeline make its calls by them.
 func Open(ctx context.Context, at Hub, r Run, config *pipeline.Config) (*hub.Hub, error) {
-	orders, err := r.orders()
+	orders, trees, err := r.orders()
 	if err != nil {
 		return nil, err
 	}
 	journal, err := r.Dir.Grants()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, closeAll(trees))
 	}
 	o := hub.Options{Addr: at.Addr, Keys: at.Keys, Lease: at.Lease, RunID: r.Config.RunID, Salt: r.Dir.Salt(), Build: r.Build,
-		Orders: orders, Files: r.Scorer.Files, Store: &commit.Committer{Store: r.Store}, Secrets: r.Secrets, Journal: journal, Warn: r.Warn,
+		Orders: orders, Files: r.Scorer.Files, Trees: trees, Store: &commit.Committer{Store: r.Store}, Secrets: r.Secrets, Journal: journal, Warn: r.Warn,
 		Met: func(w hub.Worker) error { return r.Met(w.Record()) }, Counted: func(workers []record.Worker) {
 			if err := r.Seen(workers); err != nil {
 				r.Warn(err.Error())
@@ -186,21 +194,20 @@ func (c completer) Complete(ctx context.Context, what family.Case) (candidate.Ca
 
 // orders are what jobs have in common. Those who produce get no evaluation file, and no
 // image that only evaluation names.
-func (r Run) orders() (map[remote.Role]remote.Order, error) {
+func (r Run) orders() (_ map[remote.Role]remote.Order, trees map[string]*os.File, err error) {
 	cfg := r.Config
 	base := remote.Order{RunID: cfg.RunID, Limits: cfg.Limits, Verification: cfg.Verification, Sandbox: cfg.Sandbox, ScoreTimeouts: cfg.ScoreTimeouts, Retries: cfg.Retries}
 	for load, id := range r.Work.Loads {
 		base.Loads = append(base.Loads, remote.Load{Load: load, Task: id})
 	}
 	slices.SortFunc(base.Loads, func(a, b remote.Load) int { return cmp.Compare(a.Task, b.Task) })
-	var err error
 	if base.Public, err = listed(r.Scorer.Files.Public, r.Scorer.Files.PublicDigests); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	verify, produce := base, base
 	verify.Images = r.Scorer.Images
 	if verify.Eval, err = listed(r.Scorer.Files.Eval, r.Scorer.Files.EvalDigests); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	produce.Images = map[string]sandbox.Image{}
 
@@ -210,15 +217,18 @@ func (r Run) orders() (map[remote.Role]remote.Order, error) {
 		}
 	}
 	if r.Facts.Sandboxed {
-		produce.Harness = &remote.Harness{Type: cfg.Harness.Type, Env: cfg.Harness.Env, Required: cfg.Harness.Required, Config: cfg.Harness.Config.JSON()}
+		produce.Harness = &remote.Harness{Type: cfg.Harness.Type, Env: cfg.Harness.Env, Required: cfg.Harness.Required, Config: cfg.Harness.Config.JSON(), Model: r.Facts.Model}
 		produce.Env = map[string]string{}
 		for _, name := range r.Facts.Env { // of which none has a provider's key
 			if value, ok := r.LookupEnv(name); ok {
 				produce.Env[name] = value
 			}
 		}
+		if produce.Trees, trees, err = archived(r.Facts.Trees); err != nil {
+			return nil, nil, err
+		}
 	}
-	return map[remote.Role]remote.Order{remote.Produce: produce, remote.Verify: verify}, nil
+	return map[remote.Role]remote.Order{remote.Produce: produce, remote.Verify: verify}, trees, nil
 }
 
 // listed describes files of the pack.

@@ -39,8 +39,10 @@ type Site struct {
 	*attempt.Local
 	scorer   *scoring.Scorer
 	agent    setup.Agent    // nil for a worker that does not produce
+	solver   *attempt.Local // runs the programs of solutions; nil for a worker that does not verify
 	own      *sandbox.Image // where agents run, instead of in the rows' images; nil for those
 	images   *images
+	trees    *trees // of agents
 	families family.Registry
 	slots    int
 
@@ -99,10 +101,13 @@ func open(ctx context.Context, o Options, set worker.Setting) (_ *Site, err erro
 		return nil, err
 	}
 	s.slots = plan.Workers
-	s.Local = &attempt.Local{Store: set.Store}
+	s.Local, s.trees = &attempt.Local{Store: set.Store}, newTrees(o.Engine, produces.Trees, set.Tree)
 	s.scorer.MakeVerifiers(w.Families, order.RunID, cfg, plan.Verifications)
 	if verifies {
 		s.Verifiers = s.scorer.Verifiers
+		if s.solver, err = s.solve(cfg, w, set.Store, o.Warn); err != nil {
+			return nil, err
+		}
 	}
 	if made && produces.Harness != nil {
 		s.Agent, err = s.equip(configuration(produces), produces, w, set.Relay, o.Warn)
@@ -145,7 +150,8 @@ func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, r
 		}
 		return way.Open(o), nil
 	}
-	s.agent, err = opener(setup.Around{Outside: setup.Outside{LookupEnv: lookup, Provider: provider}, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
+	outside := setup.Outside{LookupEnv: lookup, Provider: provider, Tree: s.trees.of, Model: o.Harness.Model}
+	s.agent, err = opener(setup.Around{Outside: outside, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
 	if err != nil {
 		return nil, err
 	}
@@ -162,6 +168,24 @@ func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, r
 	return h, nil
 }
 
+// solve returns what runs the programs of rows' own solutions.
+func (s *Site) solve(cfg *config.Tester, w *workload.Workload, store attempt.Store, warn func(string)) (*attempt.Local, error) {
+	opener, err := kinds.BuiltIn(agent.OracleName, "")
+	if err != nil {
+		return nil, err
+	}
+	none := setup.Outside{LookupEnv: func(string) (string, bool) { return "", false }}
+	set, err := opener(setup.Around{Outside: none, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
+	if err != nil {
+		return nil, err
+	}
+	made, err := set.Agent(setup.Ground{Scorer: s.scorer, Work: w})
+	if oracle, ok := made.(*agent.Oracle); ok && oracle.Runner != nil {
+		oracle.Runner.Users = s.user
+	}
+	return &attempt.Local{Agent: made, Store: store}, err
+}
+
 // user returns a user that was looked up.
 func (s *Site) user(image, name string) (sandbox.User, bool) {
 	s.mu.Lock()
@@ -175,22 +199,38 @@ func (s *Site) Slots() int { return s.slots }
 
 // Produce runs an agent, in an image that the engine has then.
 func (s *Site) Produce(ctx context.Context, req agent.Request) (attempt.Produced, error) {
-	if s.Agent == nil {
+	by := s.Local
+	if req.Solution != nil {
+		by = s.solver
+	}
+	if by == nil || by.Agent == nil {
 		return attempt.Produced{}, attempt.Failed(errors.New("this worker has no agent"), verdict.PhasePrepare)
 	}
 	want := req.Image
-	if s.own != nil {
+	if s.own != nil && req.Solution == nil {
 		want = *s.own
 	}
 	image, err := s.images.get(ctx, want)
 	if name := req.View.Environment().User; err == nil && name != "" {
 		err = s.know(ctx, image, name)
 	}
+	if err == nil && req.Solution == nil {
+		err = s.trees.bring(ctx, record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}, req.Image)
+	}
 	if err != nil {
 		return attempt.Produced{}, attempt.Failed(err, verdict.PhasePrepare)
 	}
 	req.Image = image
-	return s.Local.Produce(ctx, req)
+	return by.Produce(ctx, req)
+}
+
+// Release removes the sandboxes of an attempt.
+func (s *Site) Release(ctx context.Context, key record.AttemptKey) error {
+	err := s.Local.Release(ctx, key)
+	if s.solver != nil {
+		err = errors.Join(err, s.solver.Release(ctx, key))
+	}
+	return err
 }
 
 // equipped returns a case with the images that its verification needs, which are here.

@@ -27,7 +27,7 @@ func (s *session) do(ctx context.Context, h *held, ticket string) {
 	case err != nil:
 		out.Failed = attempt.Failed(err, verdict.PhasePrepare)
 	case q.Produce != nil:
-		out = s.produce(ctx, h, q)
+		out = s.produce(ctx, call{h, &ticket}, q)
 	case q.Verify != nil:
 		out = s.verify(ctx, h, &ticket, q)
 	case q.Complete != nil:
@@ -81,8 +81,9 @@ func (s *session) withTicket(ctx context.Context, h *held, ticket *string, ask f
 	for {
 		err := ask(*ticket)
 		var refused errNo
+		var here errHere
 		switch {
-		case err == nil, errors.As(err, &refused), errors.Is(err, candidate.ErrStore), errors.Is(err, candidate.ErrDamaged), ctx.Err() != nil:
+		case err == nil, errors.As(err, &refused), errors.As(err, &here), errors.Is(err, candidate.ErrStore), errors.Is(err, candidate.ErrDamaged), ctx.Err() != nil:
 			return err
 		case errors.Is(err, errTicket):
 			got, ok := s.claim(ctx, h)
@@ -110,12 +111,12 @@ func (s *session) release(ctx context.Context, key record.AttemptKey) {
 
 // produce runs an agent. Of one that has ended, the capture alone is repeated: it must
 // not run, or be paid, twice.
-func (s *session) produce(ctx context.Context, h *held, q remote.Request) (out remote.Outcome) {
+func (s *session) produce(ctx context.Context, c call, q remote.Request) (out remote.Outcome) {
 	req := *q.Produce
 	key := record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}
 	defer s.release(ctx, key)
 	s.mu.Lock()
-	s.ways[key] = h.relay
+	s.calls[key] = &c
 	s.mu.Unlock()
 	defer s.forget(key)
 	var used map[string]int64 // of an agent whose capture is repeated, which says so once
@@ -140,19 +141,28 @@ func (s *session) produce(ctx context.Context, h *held, q remote.Request) (out r
 	}
 }
 
+// call is a job whose agent is at work, and the job's ticket, which may be renewed.
+type call struct {
+	*held
+	ticket *string
+}
+
 // way returns the way of an attempt's agent to its provider, false if it has none.
 func (s *session) way(key record.AttemptKey) (distant.Way, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ticket := s.ways[key]
+	ticket := ""
+	if c := s.calls[key]; c != nil {
+		ticket = c.relay
+	}
 	return distant.Way{Transport: s.relay, Base: s.base, Ticket: ticket}, ticket != ""
 }
 
-// forget forgets the way of an attempt's agent.
+// forget forgets the job of an attempt's agent.
 func (s *session) forget(key record.AttemptKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.ways, key)
+	delete(s.calls, key)
 }
 
 // failure returns the error of a call as a value.

@@ -34,13 +34,34 @@ func (s *session) request(ctx context.Context, method, ticket, target string, bo
 	if err != nil {
 		return nil, fmt.Errorf("asking the hub: %w", err)
 	}
+	return s.send(r, ticket, http.StatusOK)
+}
+
+// rest asks for the rest of some content, of which so many bytes are there.
+func (s *session) rest(ctx context.Context, ticket, target string, has int64) (io.ReadCloser, error) {
+	s.mu.Lock()
+	base := s.base
+	s.mu.Unlock()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+target, nil)
+	if err != nil {
+		return nil, fmt.Errorf("asking the hub: %w", err)
+	}
+	if has == 0 {
+		return s.send(r, ticket, http.StatusOK)
+	}
+	r.Header.Set("Range", fmt.Sprintf("bytes=%d-", has))
+	return s.send(r, ticket, http.StatusPartialContent)
+}
+
+// send sends a request and returns the body of its answer, which must have a status.
+func (s *session) send(r *http.Request, ticket string, want int) (io.ReadCloser, error) {
 	r.Header.Set("Authorization", "Bearer "+ticket)
 	res, err := s.web.Do(r)
 	if err != nil {
 		return nil, fmt.Errorf("asking the hub: %w", err)
 	}
 	s.hears()
-	if res.StatusCode == http.StatusOK {
+	if res.StatusCode == want {
 		return res.Body, nil
 	}
 	why, err := io.ReadAll(io.LimitReader(res.Body, 1<<10))

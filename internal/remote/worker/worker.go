@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -66,6 +67,9 @@ type Setting struct {
 	Relay func(key record.AttemptKey) (distant.Way, bool)
 	// Pulled is told how long it took to pull an image.
 	Pulled func(time.Duration)
+	// Tree provides the archive of a tree for the agent of an attempt that has a job here.
+	// Reading it to its end checks it.
+	Tree func(ctx context.Context, key record.AttemptKey, tree remote.Tree) (io.ReadCloser, error)
 }
 
 // Options configure a worker. All fields are required unless noted.
@@ -145,7 +149,7 @@ func (w *worker) serve(ctx context.Context) (err error) {
 
 // newSession makes a session that is not connected yet.
 func newSession(w *worker) *session {
-	s := &session{worker: w, heard: time.Now(), active: map[string]*held{}, ways: map[record.AttemptKey]string{}, changed: make(chan struct{}, 1)}
+	s := &session{worker: w, heard: time.Now(), active: map[string]*held{}, calls: map[record.AttemptKey]*call{}, changed: make(chan struct{}, 1)}
 	s.disconnected()
 	return s
 }
@@ -161,6 +165,7 @@ type session struct {
 	site   Site
 	folder *folder
 	shelf  *shelf // in the folder
+	trees  *trees
 
 	retries  int  // of a capture
 	draining bool // of the goroutine that beats
@@ -171,9 +176,9 @@ type session struct {
 	mu      sync.Mutex
 	heard   time.Time // from the hub
 	run     remote.Welcome
-	active  map[string]*held             // by job
-	ways    map[record.AttemptKey]string // tickets of agents' ways to their provider
-	pulls   []int64                      // how long they took of which the run has not heard, in milliseconds
+	active  map[string]*held            // by job
+	calls   map[record.AttemptKey]*call // whose agents are at work
+	pulls   []int64                     // how long they took of which the run has not heard, in milliseconds
 	end     ending
 	link    context.Context // of the connection
 	cut     context.CancelFunc
@@ -429,8 +434,8 @@ func (s *session) furnish(ctx context.Context) (left []*folder, err error) {
 	if err != nil {
 		return left, err
 	}
-	s.shelf = newShelf(inner, store)
-	set.Store, set.Relay, set.Pulled = s.shelf, s.way, s.pulled
+	s.shelf, s.trees = newShelf(inner, store), &trees{dir: filepath.Join(s.Cache, treesName), most: MostTrees}
+	set.Store, set.Relay, set.Tree, set.Pulled = s.shelf, s.way, s.tree, s.pulled
 	if s.site, err = s.Open(ctx, set); err != nil {
 		return left, errors.Join(err, inner.Close())
 	}

@@ -3,6 +3,7 @@ package engines
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 
 	"securebench/internal/sandbox"
@@ -19,7 +20,35 @@ var _ sandbox.Looker = registered{}
 // WithRegistries returns an engine that also knows images which it does not have, from
 // their registries. It pulls none of them, and can make no sandbox of them: see
 // [sandbox.Image.Absent].
-func WithRegistries(e sandbox.Engine) sandbox.Engine { return registered{e} }
+func WithRegistries(e sandbox.Engine) sandbox.Engine {
+	if trees, ok := e.(sandbox.Overlays); ok {
+		return mounting{registered{e}, trees}
+	}
+	return registered{e}
+}
+
+// mounting is such an engine that keeps overlays.
+type mounting struct {
+	registered
+	trees sandbox.Overlays
+}
+
+var _ sandbox.Overlays = mounting{}
+
+// Overlay implements [sandbox.Overlays].
+func (m mounting) Overlay(ctx context.Context, spec sandbox.OverlaySpec, fill func(io.Writer) error) (sandbox.Overlay, error) {
+	return m.trees.Overlay(ctx, spec, fill)
+}
+
+// Overlays implements [sandbox.Overlays].
+func (m mounting) Overlays(ctx context.Context) ([]sandbox.OverlaySpec, error) {
+	return m.trees.Overlays(ctx)
+}
+
+// RemoveOverlay implements [sandbox.Overlays].
+func (m mounting) RemoveOverlay(ctx context.Context, key string) error {
+	return m.trees.RemoveOverlay(ctx, key)
+}
 
 // ours begins the names of images that no registry has.
 const ours = "securebench-"

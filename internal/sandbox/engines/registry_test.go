@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"archive/tar"
 	"errors"
 	"io"
 	"log"
@@ -73,5 +74,19 @@ func TestWithRegistries(t *testing.T) {
 		if !errors.Is(err, sandbox.ErrImageMissing) || asked != strings.HasPrefix(missing, host) {
 			t.Errorf("%s: %v", missing, err)
 		}
+	}
+	trees, ok := e.(sandbox.Overlays) // what agents bring is put on it, for workers to have the same
+	if !ok {
+		t.Fatal("it keeps no overlays")
+	}
+	made, err := trees.Overlay(t.Context(), sandbox.OverlaySpec{Key: "k"}, func(w io.Writer) error { return tar.NewWriter(w).Close() })
+	if err != nil || made.OverlayKey() != "k" {
+		t.Error(err)
+	}
+	if all, err := trees.Overlays(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if err := trees.RemoveOverlay(t.Context(), "k"); err != nil {
+		t.Error(err)
 	}
 }
