@@ -29,6 +29,10 @@ type checkedRecord struct {
 	Message     string   `json:"failure_message"`
 	Containment string   `json:"containment"`
 	Labels      []string `json:"labels"`
+	Measure     *struct {
+		Name  string  `json:"name"`
+		Value float64 `json:"value"`
+	} `json:"measure"`
 }
 
 // TestCheckerOfText: a file of the pack judges texts, in a run as when it is verified
@@ -44,7 +48,7 @@ func TestCheckerOfText(t *testing.T) {
 	write(t, filepath.Join(pack, "hidden", "words.py"), lengths)
 	write(t, filepath.Join(pack, "manifest.yaml"), "id: checked\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
 	var rows, answers strings.Builder
-	want := map[string]string{}
+	want, measures := map[string]string{}, map[string]float64{"right": 1, "enough": 0.5, "stated": 1} // of passes
 	for _, tt := range []struct{ id, text, match, outcome string }{
 		{"right", "two words", `{"type": "checker", "path": "words.py"}`, "passed/"},
 		{"short", "one", `{"type": "checker", "path": "words.py"}`, "failed/wrong_answer"},
@@ -75,6 +79,10 @@ func TestCheckerOfText(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
+		value, passed := measures[r.TaskID]
+		if passed != (r.Measure != nil) || passed && (r.Measure.Name != "checker" || r.Measure.Value != value) {
+			t.Errorf("%s: measure %+v", r.TaskID, r.Measure)
+		}
 		if got := r.Outcome + "/" + r.Reason; got != want[r.TaskID] || r.Containment != "passive" || !slices.Contains(r.Labels, "pack_checker") {
 			t.Errorf("%s: %s %q %s %v, want %s", r.TaskID, got, r.Message, r.Containment, r.Labels, want[r.TaskID])
 		}
@@ -82,6 +90,7 @@ func TestCheckerOfText(t *testing.T) {
 	if res := securebench(t, nil, "reverify", out, "--pack", pack); res.code != exitDone || !strings.Contains(res.stdout, " 0 different") {
 		t.Errorf("reverify: exit %d: %s%s", res.code, res.stdout, res.stderr)
 	}
+	checkMeasures(t, out)
 	res := securebench(t, nil, "validate", pack) // half of the words are enough for one row
 	if res.code != exitProblems || !strings.Contains(res.stdout+res.stderr, "right: warning: the tests pass where the words of the solution are in the reverse order: let the checker look") {
 		t.Errorf("validate: exit %d: %s%s", res.code, res.stdout, res.stderr)
@@ -89,5 +98,33 @@ func TestCheckerOfText(t *testing.T) {
 	write(t, filepath.Join(pack, "tasks.jsonl"), strings.ReplaceAll(rows.String(), "words.py", "none.py"))
 	if res := securebench(t, nil, "pack", "check", pack); res.code != exitPack || !strings.Contains(res.stderr, "none.py") {
 		t.Errorf("a checker that is missing: exit %d: %s", res.code, res.stderr)
+	}
+}
+
+// checkMeasures: the operator sees the mean over all verdicts; nothing that is published
+// tells the measure of a candidate that did not pass.
+func checkMeasures(t *testing.T, out string) {
+	t.Helper()
+	const all, row = "MEASURE  MEAN    ATTEMPTS", "  checker  0.6000  5 of 6" // (1 + 0.5 + 0.5 + 1 + 0) / 5
+	res := securebench(t, nil, "report", out)
+	table := strings.Join(strings.Fields(res.stdout), " ")
+	if !strings.Contains(table, strings.Join(strings.Fields(all), " ")) || !strings.Contains(table, strings.Join(strings.Fields(row), " ")) {
+		t.Errorf("report: %s%s", res.stdout, res.stderr)
+	}
+	published := filepath.Join(t.TempDir(), "published")
+	if err := os.CopyFS(published, os.DirFS(out)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"restricted", "history", "workspaces"} {
+		if err := os.RemoveAll(filepath.Join(published, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := securebench(t, nil, "report", published); strings.Contains(res.stdout, "MEASURE") || !strings.Contains(res.stdout, "TOTAL") {
+		t.Errorf("report of a published copy: %s%s", res.stdout, res.stderr)
+	}
+	res = securebench(t, nil, "report", "--csv", out)
+	if !strings.Contains(res.stdout, ",checker,0.5\r\n") || strings.Count(res.stdout, ",checker,") != 3 {
+		t.Errorf("CSV: %s%s", res.stdout, res.stderr)
 	}
 }

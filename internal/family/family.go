@@ -173,6 +173,9 @@ type Verdict struct {
 	// Metadata becomes verifier_metadata, in part where the candidate did not
 	// pass (see [Family.PublicMetadata]); the caller sets "verifier".
 	Metadata verdict.Metadata `json:"metadata,omitzero"`
+	// Measure is how good the candidate is, nil where nothing measures that. A record shows
+	// that of a pass; any other may tell how near a candidate came to a hidden value.
+	Measure *verdict.Measure `json:"measure,omitzero"`
 	// Extraction names how the answer was extracted from the candidate; ""
 	// means that all of it was used.
 	Extraction string `json:"extraction,omitzero"`

@@ -25,13 +25,13 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	out.UseCRLF = true
 	rows := [][]string{{"task_id", "index", "attempt", "family", "status", "passed", "score", "outcome",
 		"reason", "containment", "labels", "total_ms", "candidate", "requests", "input_tokens", "output_tokens", "cost_microusd", "run_verified", "rows_left_out",
-		"unanswered", "relay_refused", "truncated", "empty", "refused", "usage_estimated"}}
+		"unanswered", "relay_refused", "truncated", "empty", "refused", "usage_estimated", "measure", "measure_value"}}
 	run := []string{strconv.FormatBool(r.Run.Verified), strconv.Itoa(r.Run.LeftOut)}
 	for _, a := range r.attempts {
-		rows = append(rows, slices.Concat(csvRow(a), run, csvAnswers(a.Answers)))
+		rows = append(rows, slices.Concat(csvRow(a), run, csvAnswers(a.Answers), csvMeasure(a)))
 	}
 	if len(r.attempts) == 0 && (!r.Run.Verified || r.Run.LeftOut > 0) {
-		later := csvAnswers(verdict.Answers{})
+		later := append(csvAnswers(verdict.Answers{}), csvMeasure(Attempt{})...)
 		rows = append(rows, slices.Concat(make([]string, len(rows[0])-len(run)-len(later)), run, later))
 	}
 	if err := out.WriteAll(rows); err != nil {
@@ -75,6 +75,15 @@ func csvAnswers(a verdict.Answers) (row []string) {
 		row = append(row, cell)
 	}
 	return row
+}
+
+// csvMeasure returns the measure of a pass, which records show: a table for others must
+// not tell how near a candidate came to a hidden value.
+func csvMeasure(a Attempt) []string {
+	if !a.Passed || a.Measure == nil {
+		return []string{"", ""}
+	}
+	return []string{csvText(a.Measure.Name), strconv.FormatFloat(a.Measure.Value, 'g', -1, 64)}
 }
 
 // csvText makes text from outside safe for a cell, by the rules of OWASP's "CSV

@@ -76,6 +76,9 @@ type Attempt struct {
 	Usage       Usage
 	Answers     verdict.Answers
 	Candidate   string // digest
+	// Measure is how good the candidate is, nil where that is not known. Of one that did
+	// not pass only the operator knows it.
+	Measure *verdict.Measure
 }
 
 // Report is a run's result. Rates are fractions from 0 to 1, rounded to six
@@ -118,6 +121,9 @@ type Report struct {
 	TasksMissing int `json:"tasks_missing"`
 
 	attempts []Attempt // in row order, as counted
+	measures []mean    // of attempts
+	// showMeasures is set where measures of candidates that did not pass are known.
+	showMeasures bool
 }
 
 // Tally counts attempts. Attempts is the denominator and the sum of the five
@@ -297,6 +303,7 @@ func (b *Builder) Report() *Report {
 		}
 	}
 	r.sum(tasks)
+	r.measures = means(attempts)
 	r.Outcomes = outcomeCounts(attempts, r.Total.Missing)
 	return r
 }

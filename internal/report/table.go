@@ -38,6 +38,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	t.counts("OUTCOME", t.r.Outcomes)
 	t.counts("LABEL", t.r.Labels)
 	t.passK()
+	t.measures()
 	t.usage()
 	t.slowest()
 	t.unpassed()

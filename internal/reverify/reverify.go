@@ -38,11 +38,15 @@ type Rederived struct {
 }
 
 // Equal reports whether the verdict is the recorded one. A record without an
-// extraction, such as one of an earlier build, is compared in its other parts.
+// extraction or a measure, such as one of an earlier build, is compared in its other
+// parts.
 func (r Rederived) Equal() bool {
 	is := r.Is
 	if r.Was.Extraction == "" && r.Was.Extracted == "" {
 		is.Extraction, is.Extracted = "", ""
+	}
+	if r.Was.Measure == "" {
+		is.Measure = ""
 	}
 	return r.Was == is
 }

@@ -14,6 +14,7 @@ func LabelWords(label string) string {
 func labels() map[string]string {
 	return map[string]string{
 		"heuristic":           "scored by counting words",
+		"pack_checker":        "a file of the pack judged",
 		"exit_code":           "only the test command's exit code decided",
 		"text_report":         "results were read from text that the candidate's code could have written",
 		"no_canaries":         "the repository runs only test files that it knows, so a patch of the test machinery would not show",

@@ -185,6 +185,7 @@ func (b *builder) verifier() {
 	if l.VerifierStderr != l.FailureMessage {
 		b.add("verifier: standard error", "", l.VerifierStderr)
 	}
+	b.add("verifier: measure", "", l.Measure.String())
 	b.add("verifier: details", "", pairs(l.VerifierMetadata))
 	for _, f := range l.Restricted {
 		if name := rawName(f.Path); name != "agent-stdout" && name != "agent-stderr" {

@@ -85,18 +85,23 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 		return err
 	}
 	var attempts []report.Attempt
+	withheld := map[int]string{} // files of attempts with what their records leave out
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
 			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
 			Passed: e.Passed, AgentExit: e.AgentExit(), Retries: len(e.Retries), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
-			Usage: report.NewUsage(e.Usage), Answers: e.Answers(),
+			Usage: report.NewUsage(e.Usage), Answers: e.Answers(), Measure: e.Measure,
 		})
+		if f := e.Withheld(); f != "" {
+			withheld[len(attempts)-1] = f
+		}
 	}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
+	known := f.table() && readMeasures(run, res, attempts, withheld)
 	tags, err := tagsOf(ctx, f.pack, arg, run, res)
 	if err != nil {
 		return err
@@ -109,10 +114,29 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 	}
 	p := &written{run: run, res: res, report: b.Report(), version: g.Version}
 	shown := *p.report
+	if known {
+		shown = *shown.Measured()
+	}
 	if f.table() && judged == nil { // on this terminal, not in what is published
 		shown.Run.Evidence = signedBy + signer.String()
 	}
 	return errors.Join(write(&shown, g.Stdout), p.files(f), judged)
+}
+
+// readMeasures adds the measures of candidates that did not pass, and reports whether all
+// are known: only the operator has them.
+func readMeasures(run *evidence.Run, res *evidence.Result, attempts []report.Attempt, withheld map[int]string) bool {
+	if res.Published {
+		return false
+	}
+	for i, path := range withheld {
+		m, err := record.ReadMeasure(run, path)
+		if err != nil {
+			return false
+		}
+		attempts[i].Measure = m
+	}
+	return true
 }
 
 // signedBy begins the evidence of a run that verifies.

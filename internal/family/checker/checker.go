@@ -31,9 +31,6 @@ import (
 //go:embed checker.py
 var program string
 
-// Label is the label of records whose verdict is a checker's.
-const Label = "pack_checker"
-
 // Name is the name of the measure that a checker gives.
 const Name = "checker"
 
@@ -117,7 +114,10 @@ func (c *Checkers) Verdict(ctx context.Context, of family.Case, o Options, q Que
 		f = family.Fail(verdict.WrongAnswer, "the row's checker does not accept the answer")
 	}
 	v := family.VerdictOf(f)
-	v.Containment, v.Labels, v.Restricted = verdict.Passive, []string{Label}, r.Restricted()
+	if err == nil {
+		v.Measure = &verdict.Measure{Name: Name, Value: r.Score}
+	}
+	v.Containment, v.Labels, v.Restricted = verdict.Passive, []string{verdict.PackChecker}, r.Restricted()
 	return v, nil
 }
 

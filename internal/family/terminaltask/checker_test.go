@@ -99,6 +99,9 @@ func TestForms(t *testing.T) {
 		} else {
 			expect(t, name, got, verdict.Failed, tt.reason)
 		}
+		if want := map[string]string{"a reward": "reward=1", "half a reward": "reward=0.5"}[name]; got.Measure.String() != want {
+			t.Errorf("%s: measure %q, want %q", name, got.Measure, want)
+		}
 	}
 }
 

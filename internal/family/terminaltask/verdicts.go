@@ -20,7 +20,7 @@ const (
 const (
 	evidenceExitCode = "exit_code"
 	evidencePytest   = "pytest"
-	evidenceReward   = "reward_file"
+	evidenceReward   = verdict.RewardFile
 )
 
 // pythonPathOpen labels verdicts of a checker that could have started a Python
@@ -62,6 +62,9 @@ func failing(r verdict.Reason) bool {
 func (s *scorer) Describe(v *family.Verdict) {
 	v.Phase, v.Containment = s.phase, verdict.Shared
 	v.Restricted, v.Labels, v.Metadata = s.restricted, s.labels, verdict.NewMetadata(s.metadata)
+	if value, ok := s.metadata[keyReward].(float64); ok {
+		v.Measure = &verdict.Measure{Name: keyReward, Value: value}
+	}
 	v.Metadata.Set("image", s.c.Image.Ref)
 	if s.row.image != "" && s.image.ID != "" {
 		v.Metadata.Set("checker_image", s.image.ID) // the row's reference is an evaluation input

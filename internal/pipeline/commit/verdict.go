@@ -45,7 +45,9 @@ func (d *Draft) judged(line *record.Line, v family.Verdict) {
 	line.Passed = v.Outcome == verdict.Passed
 	line.Verified = v.Outcome != verdict.Pending
 	line.Labels = append(line.Labels, v.Labels...)
-	if v.Outcome != verdict.Passed {
+	if v.Outcome == verdict.Passed {
+		line.Measure = v.Measure
+	} else {
 		line.FailurePhase, line.FailureMessage = cmp.Or(v.Phase, verdict.PhaseVerify), v.Message
 	}
 	if v.Reason == verdict.EmptyCandidate {
@@ -84,14 +86,18 @@ func (d *Draft) withhold(v family.Verdict, start time.Time) (map[string][]byte, 
 	delete(d.took, phaseSandboxes)
 	delete(d.took, verdict.PhaseVerify)
 	d.total = max(start.Sub(d.turn), time.Millisecond)
-	if len(withheld) == 0 {
+	if len(withheld) == 0 && v.Measure == nil {
 		return v.Restricted, nil
 	}
-	b, err := digest.Canonical(map[string]any{"verifier_metadata": withheld, "timings_ms": times})
+	kept := map[string]any{"verifier_metadata": withheld, "timings_ms": times}
+	if v.Measure != nil {
+		kept[record.MeasureKey] = v.Measure
+	}
+	b, err := digest.Canonical(kept)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the withheld part of a verdict: %w", err)
 	}
-	files := map[string][]byte{"verdict.json": append(b, '\n')}
+	files := map[string][]byte{record.WithheldName: append(b, '\n')}
 	maps.Copy(files, v.Restricted)
 	return files, nil
 }
@@ -125,6 +131,8 @@ type Judged struct {
 	// Extracted is the digest of the extracted answer.
 	Extraction string `json:"extraction,omitzero"`
 	Extracted  string `json:"extracted,omitzero"`
+	// Measure is that of a pass, "" for none.
+	Measure string `json:"measure,omitzero"`
 }
 
 // JudgedOf returns the verdict in a record.
@@ -132,7 +140,7 @@ func JudgedOf(l *record.Line) Judged {
 	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
 		return !ofVerdict(s)
 	})
-	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted}
+	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted, l.Measure.String()}
 }
 
 // ofVerdict reports whether a label can be a verdict's. The others tell of the
@@ -156,7 +164,7 @@ func Judge(v family.Verdict) Judged {
 	}
 	switch {
 	case v.Outcome == verdict.Passed:
-		j.Status, j.Reason = verdict.StatusPassed, ""
+		j.Status, j.Reason, j.Measure = verdict.StatusPassed, "", v.Measure.String()
 	case v.Outcome == verdict.Pending:
 		j.Status = verdict.StatusPending
 	case v.Reason == verdict.EmptyCandidate:

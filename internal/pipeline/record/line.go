@@ -57,7 +57,8 @@ type Line struct {
 	FailurePhase   verdict.Phase
 	FailureMessage string
 	Containment    verdict.Containment
-	Labels         []string // sorted
+	Measure        *verdict.Measure // of a pass; nil where nothing measures it
+	Labels         []string         // sorted
 	Digests        Digests
 	Timings        map[verdict.Phase]int64 // milliseconds by phase
 	Usage          map[string]int64
@@ -205,6 +206,7 @@ type wire struct {
 	Index              int                     `json:"index"`
 	Labels             []string                `json:"labels"`
 	MAC                string                  `json:"mac"`
+	Measure            *verdict.Measure        `json:"measure,omitzero"`
 	Outcome            verdict.Outcome         `json:"outcome"`
 	Passed             *bool                   `json:"passed,omitzero"`
 	Prev               string                  `json:"prev"`
@@ -241,7 +243,7 @@ func (l *Line) wire() wire {
 		ProducerStdout: l.ProducerStdout, ProducerStderr: l.ProducerStderr, ProducerMetadata: l.ProducerMetadata,
 		Summary: l.Summary, HiddenValues: task.Redacted,
 		Index: l.Index, Attempt: l.Attempt, Retries: l.Retries, Agent: l.Agent,
-		Outcome: l.Outcome, Containment: l.Containment, Labels: l.Labels,
+		Outcome: l.Outcome, Containment: l.Containment, Measure: l.Measure, Labels: l.Labels,
 		Digests: l.Digests, Timings: l.Timings, Usage: l.Usage, Restricted: l.Restricted, Workers: l.Workers,
 	}
 	if at := w.place(l.Candidate.Kind); at != nil {
@@ -269,7 +271,7 @@ func (w *wire) line() *Line {
 		VerifierStdout: value(w.VerifierStdout), VerifierStderr: value(w.VerifierStderr), VerifierMetadata: value(w.VerifierMetadata),
 		Index: w.Index, Attempt: w.Attempt, Retries: w.Retries, Agent: w.Agent,
 		Outcome: w.Outcome, FailureReason: value(w.FailureReason), FailurePhase: value(w.FailurePhase), FailureMessage: value(w.FailureMessage),
-		Containment: w.Containment, Labels: w.Labels,
+		Containment: w.Containment, Measure: w.Measure, Labels: w.Labels,
 		Digests: w.Digests, Timings: w.Timings, Usage: w.Usage, Restricted: w.Restricted, Workers: w.Workers,
 	}
 	for _, kind := range []task.CandidateKind{task.Text, task.Patch, task.Workspace} {

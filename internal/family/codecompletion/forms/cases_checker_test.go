@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"securebench/internal/family"
-	"securebench/internal/family/checker"
 	"securebench/internal/family/familytest"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/verdict"
@@ -60,6 +59,8 @@ func TestCasesOfAChecker(t *testing.T) {
 		return adder(object{"compare": compare, "cases": []object{one("12\n"), one("35\n")}})
 	}
 	factor := "n = int(input())\nprint(next(d for d in range(2, n + 1) if n % d == 0))\n"
+	measures := map[string]float64{"a right answer": 1, "another right answer": 1, "a file": 1, "a wrong answer": 0, "half right": 0.25,
+		"half right, which is enough": 0.5, "an attack on the judge": 0, "no text": 0, "another exit code": 0}
 	for name, tt := range map[string]struct {
 		tests   object
 		code    string
@@ -80,8 +81,11 @@ func TestCasesOfAChecker(t *testing.T) {
 	} {
 		c := casesCase(t, enginetest.Image(t, e), "python", tt.tests)
 		got := familytest.Verify(t, v, c, casesCode(tt.code))
-		if got.Outcome != tt.outcome || got.Reason != tt.reason || !slices.Contains(got.Labels, checker.Label) {
+		if got.Outcome != tt.outcome || got.Reason != tt.reason || !slices.Contains(got.Labels, verdict.PackChecker) {
 			t.Errorf("%s: %s/%s %q %v\n%s", name, got.Outcome, got.Reason, got.Message, got.Labels, casesPrinted(got))
+		}
+		if want, ok := measures[name]; ok != (got.Measure != nil) || ok && got.Measure.Value != want {
+			t.Errorf("%s: measure %v, want %v", name, got.Measure, want)
 		}
 		if strings.Contains(got.Message, "factor") {
 			t.Errorf("%s: the message has the judge's words: %q", name, got.Message)

@@ -57,6 +57,7 @@ type casesScorer struct {
 	checkers   *checker.Checkers
 	phase      verdict.Phase
 	passed     int
+	scores     float64       // of the row's checker, added up
 	spent      time.Duration // by the candidate's commands
 	restricted map[string][]byte
 }
@@ -231,6 +232,7 @@ func (s *casesScorer) ask(ctx context.Context, box *programBox, dir string, c te
 		q.Answer = &answer
 	}
 	got, err := s.checkers.Ask(ctx, s.c, *s.row.checker, q)
+	s.scores += got.Score
 	maps.Copy(s.restricted, got.Restricted())
 	if err == nil && !s.row.checker.Passes(got.Score) {
 		return family.Fail(verdict.TestsFailed, "the row's checker does not accept the output")
@@ -245,7 +247,10 @@ func plainText(data []byte) string { return strings.ToValidUTF8(string(data), "\
 func (s *casesScorer) Describe(v *family.Verdict) {
 	v.Containment, v.Restricted = verdict.Split, s.restricted
 	if s.row.checker != nil {
-		v.Labels = append(v.Labels, checker.Label)
+		v.Labels = append(v.Labels, verdict.PackChecker)
+		if v.Outcome != verdict.Pending { // a case that was not run scores nothing
+			v.Measure = &verdict.Measure{Name: checker.Name, Value: s.scores / float64(len(s.row.cases))}
+		}
 	}
 	v.Metadata = verdict.NewMetadata(map[string]any{"language": s.row.language, "image": s.c.Image.Ref,
 		"cases_passed": s.passed, "cases_total": len(s.row.cases)})
