@@ -319,7 +319,7 @@ func TestUnknownWords(t *testing.T) {
 func TestFolding(t *testing.T) {
 	for _, tt := range [][2]string{
 		{"ANTWORT", "Antwort"}, {"re\u0301ponse", "réponse"}, {"ｎｏｔ", "not"}, {"isn’t", "isn't"}, {"الـإجـابة", "الإجابة"}, {"الإِجَابَةُ", "الاجابه"},
-		{"ещё", "еще"}, {"हज़ार", "हजार"}, {"at\u00a0least", "at least"}, {"an\u00adswer", "answer"}, {"at-least", "at least"}, {"v.Chr.", "v. Chr."},
+		{"jumlahnya", "jumlah"}, {"ещё", "еще"}, {"हज़ार", "हजार"}, {"at\u00a0least", "at least"}, {"an\u00adswer", "answer"}, {"at-least", "at least"}, {"v.Chr.", "v. Chr."},
 	} {
 		a, b := Words(nil, tt[0]), Words(nil, tt[1])
 		if len(a) == 0 || len(a) != len(b) || a[0].known() == 0 || !slices.EqualFunc(a[0].Meanings, b[0].Meanings, func(x, y Meaning) bool { return x == y }) {

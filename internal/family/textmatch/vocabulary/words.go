@@ -1,6 +1,7 @@
 package vocabulary
 
 import (
+	"bytes"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -152,6 +153,11 @@ func (t *tables) word(dst []Word, s string, i, end int, of script) []Word {
 	for at, r := range s[i:end] {
 		if isApostrophe(r) {
 			return t.elided(dst, s, i, i+at, end, utf8.RuneLen(r))
+		}
+	}
+	if stem, ok := bytes.CutSuffix(folded, []byte("nya")); ok { // Indonesian: its, the
+		if atom := t.atoms[string(stem)]; atom != 0 {
+			return append(dst, Word{Start: i, End: end, atom: atom})
 		}
 	}
 	return t.number(dst, s, i, end)
