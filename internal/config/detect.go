@@ -1,8 +1,7 @@
 package config
 
 import (
-	"regexp"
-
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
@@ -20,4 +19,4 @@ func IsTester(path string) bool {
 	return n.Get("schema_version") != nil
 }
 
-var versionKey = regexp.MustCompile(`(?m)^["']?schema_version\b`)
+var versionKey = lazyregexp.New(`(?m)^["']?schema_version\b`)

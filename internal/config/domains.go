@@ -4,20 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
 var (
-	labelPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	labelPattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	// numberPattern matches a last label by which a name is an IPv4 address to
 	// some readers: 127.1 and 0x7f.1 are 127.0.0.1 to them.
-	numberPattern = regexp.MustCompile(`^([0-9]+|0x[0-9a-f]*)$`)
+	numberPattern = lazyregexp.New(`^([0-9]+|0x[0-9a-f]*)$`)
 )
 
 // ParseDomains reads a list of DNS names, normalises them and drops

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
 // DefaultEnvFile is the env file that is read if it exists.
 const DefaultEnvFile = ".env"
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Var is one line of an env file. Its value may be a secret, so printing and
 // logging a Var show only the name, and marshalling fails.

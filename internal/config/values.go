@@ -3,16 +3,16 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"time"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
 var (
-	runtimePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-	sizePattern    = regexp.MustCompile(`^([0-9]+)(B|KiB|MiB|GiB|TiB)$`)
+	runtimePattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	sizePattern    = lazyregexp.New(`^([0-9]+)(B|KiB|MiB|GiB|TiB)$`)
 )
 
 const sizeFix = "write a whole number and B, KiB, MiB, GiB or TiB, such as 512MiB"

@@ -3,9 +3,10 @@ package importer
 import (
 	_ "embed" // the licence
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 //go:embed licences/classeval.txt
@@ -90,4 +91,4 @@ func classEvalFaulty() map[string]string {
 
 // otherPackages matches the import of a package that is not in Python's standard library,
 // in the form in which the data set imports them.
-var otherPackages = regexp.MustCompile(`(?m)^\s*(?:import|from) (bs4|docx|gensim|nltk|numpy|openpyxl|pandas|PIL|PyPDF2|reportlab)\b`)
+var otherPackages = lazyregexp.New(`(?m)^\s*(?:import|from) (bs4|docx|gensim|nltk|numpy|openpyxl|pandas|PIL|PyPDF2|reportlab)\b`)

@@ -2,9 +2,9 @@ package importer
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
@@ -168,7 +168,7 @@ func (o *object) nested(name string) *source.Node {
 	return inner
 }
 
-var notName = regexp.MustCompile(`[^A-Za-z0-9]+`)
+var notName = lazyregexp.New(`[^A-Za-z0-9]+`)
 
 func convertCodeContests(o *object, c converter) row {
 	o.problems.Closed(o.node, "the row", "name", "description", "public_tests", "private_tests", "generated_tests", "solutions",

@@ -7,11 +7,11 @@ import (
 	"go/build/constraint"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -84,7 +84,7 @@ func languages() map[string]language {
 	}
 }
 
-var exerciseName = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
+var exerciseName = lazyregexp.New(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
 
 func convertExercism(o *object) exercise {
 	o.only("instance_id", "language", "exercise", "blurb", "source", "source_url", "authors", "instructions",
@@ -179,9 +179,9 @@ func below(dir string, files map[string]string) map[string]string {
 }
 
 var (
-	testClass  = regexp.MustCompile(`^class (\w+)\((?:unittest\.)?TestCase\):`)
-	testMethod = regexp.MustCompile(`^    def (test\w*)\(`)
-	goTest     = regexp.MustCompile(`(?m)^func (Test(?:[^a-z\W]\w*)?)\(\w+ \*testing\.T\)`)
+	testClass  = lazyregexp.New(`^class (\w+)\((?:unittest\.)?TestCase\):`)
+	testMethod = lazyregexp.New(`^    def (test\w*)\(`)
+	goTest     = lazyregexp.New(`(?m)^func (Test(?:[^a-z\W]\w*)?)\(\w+ \*testing\.T\)`)
 )
 
 // unittestIDs returns pytest's ids of the tests in a file of unittest classes.

@@ -2,14 +2,15 @@ package importer
 
 import (
 	_ "embed"
-	"regexp"
+
+	"securebench/internal/lazyregexp"
 )
 
 //go:embed licences/gsm8k.txt
 var gsm8kLicence string
 
 // goldNumber is the last line of a GSM8K answer.
-var goldNumber = regexp.MustCompile(`(?:^|\n)#### (-?[0-9][0-9,]*(?:\.[0-9]+)?)\s*$`)
+var goldNumber = lazyregexp.New(`(?:^|\n)#### (-?[0-9][0-9,]*(?:\.[0-9]+)?)\s*$`)
 
 func gsm8k() dataset {
 	return dataset{

@@ -2,7 +2,8 @@ package importer
 
 import (
 	_ "embed"
-	"regexp"
+
+	"securebench/internal/lazyregexp"
 )
 
 //go:embed licences/humaneval.txt
@@ -10,9 +11,9 @@ var humanEvalLicence string
 
 var (
 	// rowID is what HumanEval and data sets of its form call their rows.
-	rowID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*/[0-9]{1,9}$`)
+	rowID = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]*/[0-9]{1,9}$`)
 	// identifier is a Python name of ASCII letters.
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 func humanEval() dataset {

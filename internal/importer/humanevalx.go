@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 func humanEvalX() dataset {
@@ -140,9 +142,9 @@ func opened(declaration string) (head string, ok bool) {
 }
 
 var (
-	goComment  = regexp.MustCompile(`//[^\n]*`)
-	goImport   = regexp.MustCompile(`(?s)\bimport \(.*?\)\n`)
-	goTestName = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\) \{`)
+	goComment  = lazyregexp.New(`//[^\n]*`)
+	goImport   = lazyregexp.New(`(?s)\bimport \(.*?\)\n`)
+	goTestName = lazyregexp.New(`(?m)^func (Test\w+)\(t \*testing\.T\) \{`)
 )
 
 // goPackages are the packages that rows use, by name.
@@ -186,8 +188,8 @@ func golang(s linkedSource) (linkedRow, error) {
 }
 
 var (
-	javaImport = regexp.MustCompile(`(?m)^import [\w.*]+;$`)
-	javaMain   = regexp.MustCompile(`public static void main\(String\[\] args\)`)
+	javaImport = lazyregexp.New(`(?m)^import [\w.*]+;$`)
+	javaMain   = lazyregexp.New(`public static void main\(String\[\] args\)`)
 )
 
 // java reads the token before it loads the candidate's class. Imports by name keep
@@ -207,7 +209,7 @@ func java(s linkedSource) (linkedRow, error) {
 	}}}, nil
 }
 
-var jsName = regexp.MustCompile(`(?m)^const (\w+) = `)
+var jsName = lazyregexp.New(`(?m)^const (\w+) = `)
 
 // javascript gives the tests on the standard input: no file has them, and the token
 // is read before the candidate is loaded.

@@ -4,9 +4,10 @@ import (
 	"embed"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 //go:embed licences/quixbugs.txt
@@ -57,7 +58,7 @@ Licence: MIT (LICENSE).
 	}
 }
 
-var programName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var programName = lazyregexp.New(`^[a-z][a-z0-9_]*$`)
 
 func convertQuixBugs(o *object) exercise {
 	o.only("instance_id", "program", "buggy_path", "buggy_source", "fixed_source", "gold_patch", "tests", "slow_or_infinite_when_buggy")
@@ -99,7 +100,7 @@ func convertQuixBugs(o *object) exercise {
 }
 
 // testFunction matches a test of a file, and what is on the line before it.
-var testFunction = regexp.MustCompile(`(?m)^(.*)\ndef (test\w*)\(`)
+var testFunction = lazyregexp.New(`(?m)^(.*)\ndef (test\w*)\(`)
 
 // quixBugsTests returns the ids of the tests of a file, and those that the file
 // skips.
@@ -136,7 +137,7 @@ func quixBugsTests(script, code, cases string) (run []string, skipped map[string
 }
 
 // skipCase matches the input of a case that a test skips.
-var skipCase = regexp.MustCompile(`(?s)input_data == (\[.*?\n    \]):\n        pytest\.skip\(`)
+var skipCase = lazyregexp.New(`(?s)input_data == (\[.*?\n    \]):\n        pytest\.skip\(`)
 
 // caseIDs returns what pytest calls the cases of a file, one JSON list of input
 // and expected value a line, and which of them the code skips.

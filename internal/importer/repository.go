@@ -6,12 +6,12 @@ import (
 	"io"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"securebench/internal/importer/onecommit"
 	"securebench/internal/importer/packdir"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
@@ -162,7 +162,7 @@ func writeExercises(out *packdir.Set, ds dataset, rows []exercise, o Options) er
 }
 
 // imageID is what the id of a pack with images must look like.
-var imageID = regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*$`)
+var imageID = lazyregexp.New(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*$`)
 
 // imageRef is the reference of an image that "pack build" makes of version 1
 // of a pack.
@@ -200,7 +200,7 @@ RUN git init -q --template= . \
 
 // plainPath matches the paths that data sets use. None of them needs quotes in
 // a patch or a shell.
-var plainPath = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$`)
+var plainPath = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$`)
 
 // fileTexts reads an object of files: text by path. It must not be empty.
 func (o *object) fileTexts(name string) map[string]string {

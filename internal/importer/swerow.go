@@ -1,10 +1,10 @@
 package importer
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
@@ -34,9 +34,9 @@ type sweSpec struct {
 }
 
 var (
-	repoName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-	commitID   = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	instanceID = regexp.MustCompile(`^[A-Za-z0-9]+(?:(?:[._]|__|-+)[A-Za-z0-9]+)*$`)
+	repoName   = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	commitID   = lazyregexp.New(`^[0-9a-f]{40}$`)
+	instanceID = lazyregexp.New(`^[A-Za-z0-9]+(?:(?:[._]|__|-+)[A-Za-z0-9]+)*$`)
 )
 
 // sweRow reads a row. Fields that it does not know are ignored: the data sets in
@@ -140,8 +140,8 @@ func (o *object) filter(row *sweRow) {
 }
 
 var (
-	noise     = regexp.MustCompile(`^(?:\[\s*\d+%\]|[\W_]*)$`)
-	sympyTest = regexp.MustCompile(`^test_?\w+`)
+	noise     = lazyregexp.New(`^(?:\[\s*\d+%\]|[\W_]*)$`)
+	sympyTest = lazyregexp.New(`^test_?\w+`)
 )
 
 func isID(runner, id string) bool {
@@ -156,7 +156,7 @@ func isID(runner, id string) bool {
 	return true
 }
 
-var pathLine = regexp.MustCompile(`(?m)^(?:diff --git a/(\S+) b/(\S+)|(?:---|\+\+\+) [ab]/([^\t\n]+)|rename (?:from|to) (.+))$`)
+var pathLine = lazyregexp.New(`(?m)^(?:diff --git a/(\S+) b/(\S+)|(?:---|\+\+\+) [ab]/([^\t\n]+)|rename (?:from|to) (.+))$`)
 
 // patchPaths returns the paths that a patch names, sorted.
 func patchPaths(patch string) (out []string) {
@@ -171,7 +171,7 @@ func patchPaths(patch string) (out []string) {
 	return slices.Compact(out)
 }
 
-func (o *object) match(name, value string, want *regexp.Regexp, words string) {
+func (o *object) match(name, value string, want *lazyregexp.Regexp, words string) {
 	if value != "" && !want.MatchString(value) {
 		o.fail(o.node.Get(name), "%s is %.80q, want %s", name, value, words)
 	}

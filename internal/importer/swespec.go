@@ -2,10 +2,10 @@ package importer
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
@@ -78,7 +78,7 @@ func (s sweSpecs) find(row *sweRow) (sweSpec, bool) {
 	return sweSpec{}, false
 }
 
-var packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
+var packageName = lazyregexp.New(`^[a-z0-9][a-z0-9+.-]+$`)
 
 // check refuses what cannot become part of a recipe or a command.
 func (o *object) check(at *source.Node, s sweSpec) {

@@ -5,9 +5,9 @@ import (
 	_ "embed"
 	"fmt"
 	"path"
-	"regexp"
 
 	"securebench/internal/importer/terminal"
+	"securebench/internal/lazyregexp"
 )
 
 //go:embed licences/apache-2.0.txt
@@ -48,7 +48,7 @@ func evoEval() dataset {
 	}
 }
 
-var evoEvalID = regexp.MustCompile(`^evoeval/[0-9]+$`)
+var evoEvalID = lazyregexp.New(`^evoeval/[0-9]+$`)
 
 func convertEvoEval(o *object, c converter) row {
 	o.only("id", "instruction", "source", "workdir", "apt_packages", "max_agent_timeout_sec", "max_test_timeout_sec", "tests", "oracle_solution_sh")

@@ -12,10 +12,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
@@ -30,7 +30,7 @@ const maxDockerfile = 1 << 20
 
 // plain is what the id of a pack and the name of a folder must look like to be
 // parts of an image's reference.
-var plain = regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*$`)
+var plain = lazyregexp.New(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*$`)
 
 // Pack says whose images are meant.
 type Pack struct {
@@ -157,7 +157,7 @@ func (p Pack) open(names ...string) (*os.Root, error) {
 }
 
 // from matches what an image is built from, and what it copies files from.
-var from = regexp.MustCompile(`(?mi)^[ \t]*(?:FROM(?:[ \t]+--\S+)*[ \t]+(\S+)|(?:COPY|ADD)\b.*?[ \t]--from=(\S+))`)
+var from = lazyregexp.New(`(?mi)^[ \t]*(?:FROM(?:[ \t]+--\S+)*[ \t]+(\S+)|(?:COPY|ADD)\b.*?[ \t]--from=(\S+))`)
 
 // bases returns the references that a Dockerfile is built from.
 func bases(text string) []string {

@@ -6,9 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/packimage"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
@@ -17,7 +17,7 @@ import (
 
 // telling matches the names of tests and solutions in the folder that an image
 // is built from.
-var telling = regexp.MustCompile(`(?i)^(?:tests?|solution)/|(?:^|/)(?:run[-_]tests?\.sh|test_outputs\.py|solution\.(?:sh|py|ya?ml)|solve\.sh)$`)
+var telling = lazyregexp.New(`(?i)^(?:tests?|solution)/|(?:^|/)(?:run[-_]tests?\.sh|test_outputs\.py|solution\.(?:sh|py|ya?ml)|solve\.sh)$`)
 
 // recipe looks whether the pack makes an image that only it can make.
 func (l *linter) recipe(row pack.Row) {

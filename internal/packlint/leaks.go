@@ -9,10 +9,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/packimage"
 	"securebench/internal/packlint/likeness"
 	"securebench/internal/pathname"
@@ -158,7 +158,7 @@ func walk(root *os.Root, name, sum string, each func(string, []byte, likeness.Ma
 }
 
 // solution matches the names of files and values that are solutions.
-var solution = regexp.MustCompile(`(?i)(?:^|[/_.-])(?:solutions?|solve|oracle|reference|gold|canonical)(?:[/_.-]|$)`)
+var solution = lazyregexp.New(`(?i)(?:^|[/_.-])(?:solutions?|solve|oracle|reference|gold|canonical)(?:[/_.-]|$)`)
 
 // waysOf returns how copies of something hidden are recognised. A starter file may
 // have the words of its solution, and the input of a task the lines of what is

@@ -2,9 +2,10 @@ package packlint
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 // rule is one thing that a line of a checker should not do.
@@ -18,17 +19,17 @@ type rule struct {
 func says(s string) func(string) string { return func(string) string { return s } }
 
 var (
-	installs = regexp.MustCompile(`\b(?:pip3?|uv|npm|pnpm|yarn|gem|cargo|apt|apt-get|apk|dnf|yum|conda|uv pip)\s+(?:-\S+\s+)*(?:install|add|update|sync|ci)\b|\buvx\s|\bgit\s+clone\s+\S*(?:https?|git|ssh)://`)
-	remote   = regexp.MustCompile(`\b(?:curl|wget|urlopen|urlretrieve|requests\.\w+|httpx\.\w+)\b.*?\b(?:https?|ftp)://([^\s/"'` + "`" + `:)]+)`)
-	local    = regexp.MustCompile(`^(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[.*)$`)
-	greps    = regexp.MustCompile(`\bgrep\b[^|;&]*\b(?i:pass(?:ed)?|success(?:ful)?|ok)\b|["'](?i:pass(?:ed)?|success(?:ful)?|ok)["']\s+(?:not\s+)?in\s+\w`)
-	evals    = regexp.MustCompile(`(?:^|[;&|(]\s*|\bthen\s+|\bdo\s+)eval\s+["'$\w]|(?:^|[^.\w])(?:eval|exec)\(|\bshell\s*=\s*True\b|\bos\.(?:system|popen)\(|\bpickle\.loads?\(`)
-	verdicts = regexp.MustCompile(`(?i)(?:\bcat\b|\bread\b|<|\bopen\(|read_text|\bload\(|\bjq\b|\btest\s+-|\[\s+-[efs]\b).*?\b(?:reward|verdict|score|grade|passed)\.(?:txt|json)\b`)
-	writes   = regexp.MustCompile(`>|["'](?:w|wt|wb|a)["']|write_text`)
-	modules  = regexp.MustCompile(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+(?:["']-[A-Za-z]+["'][\s,]+|-[A-Za-z]+\s+)*["']?-(?:m|c)\b`)
-	apart    = regexp.MustCompile(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+(?:["']?-\w+["']?[\s,]+)*["']?-[A-Za-z]*[IP]`)
-	pytests  = regexp.MustCompile(`["']?-m["']?[\s,]+["']?(?:pytest|py\.test)\b|(?:^|[;&|(]\s*|\bthen\s+|\bdo\s+)(?:\w+=\S+\s+)*(?:py\.test|pytest)(?:\s+[-\w./$"']|\s*$)`)
-	answers  = regexp.MustCompile(`(?i)^[^\s"'` + "`" + `;|&)]*(?:expected|golden|reference|baseline|answer_key|hidden_ref)`)
+	installs = lazyregexp.New(`\b(?:pip3?|uv|npm|pnpm|yarn|gem|cargo|apt|apt-get|apk|dnf|yum|conda|uv pip)\s+(?:-\S+\s+)*(?:install|add|update|sync|ci)\b|\buvx\s|\bgit\s+clone\s+\S*(?:https?|git|ssh)://`)
+	remote   = lazyregexp.New(`\b(?:curl|wget|urlopen|urlretrieve|requests\.\w+|httpx\.\w+)\b.*?\b(?:https?|ftp)://([^\s/"'` + "`" + `:)]+)`)
+	local    = lazyregexp.New(`^(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[.*)$`)
+	greps    = lazyregexp.New(`\bgrep\b[^|;&]*\b(?i:pass(?:ed)?|success(?:ful)?|ok)\b|["'](?i:pass(?:ed)?|success(?:ful)?|ok)["']\s+(?:not\s+)?in\s+\w`)
+	evals    = lazyregexp.New(`(?:^|[;&|(]\s*|\bthen\s+|\bdo\s+)eval\s+["'$\w]|(?:^|[^.\w])(?:eval|exec)\(|\bshell\s*=\s*True\b|\bos\.(?:system|popen)\(|\bpickle\.loads?\(`)
+	verdicts = lazyregexp.New(`(?i)(?:\bcat\b|\bread\b|<|\bopen\(|read_text|\bload\(|\bjq\b|\btest\s+-|\[\s+-[efs]\b).*?\b(?:reward|verdict|score|grade|passed)\.(?:txt|json)\b`)
+	writes   = lazyregexp.New(`>|["'](?:w|wt|wb|a)["']|write_text`)
+	modules  = lazyregexp.New(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+(?:["']-[A-Za-z]+["'][\s,]+|-[A-Za-z]+\s+)*["']?-(?:m|c)\b`)
+	apart    = lazyregexp.New(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+(?:["']?-\w+["']?[\s,]+)*["']?-[A-Za-z]*[IP]`)
+	pytests  = lazyregexp.New(`["']?-m["']?[\s,]+["']?(?:pytest|py\.test)\b|(?:^|[;&|(]\s*|\bthen\s+|\bdo\s+)(?:\w+=\S+\s+)*(?:py\.test|pytest)(?:\s+[-\w./$"']|\s*$)`)
+	answers  = lazyregexp.New(`(?i)^[^\s"'` + "`" + `;|&)]*(?:expected|golden|reference|baseline|answer_key|hidden_ref)`)
 )
 
 // rules are applied to each line of what decides on a tree.
@@ -84,7 +85,7 @@ func readsAnswers(s, dir string) bool {
 const workspaceInputs = "securebench/evaluation_inputs/"
 
 // piped matches a program whose output a further one gets before $? is read.
-var piped = regexp.MustCompile(`\|\s*tee\b`)
+var piped = lazyregexp.New(`\|\s*tee\b`)
 
 // pipedStatus reports whether a text reads the exit status of a pipe.
 func pipedStatus(text string) bool {

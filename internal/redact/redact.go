@@ -14,10 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"securebench/internal/lazyregexp"
 )
 
 // The length limits of a secret in bytes. Shorter texts occur by chance.
@@ -36,7 +37,7 @@ const (
 	markEnd   = "]"
 )
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+var namePattern = lazyregexp.New(`^[A-Za-z0-9_.-]{1,100}$`)
 
 // Registry holds secrets. The zero value is empty and ready; all methods are
 // safe for concurrent use.

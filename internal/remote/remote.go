@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
@@ -141,7 +141,7 @@ func Notice(who string) string {
 }
 
 // validName is a name of a credential: one token of a subject.
-var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var validName = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // ValidName reports whether a worker may have a name.
 func ValidName(name string) bool { return validName.MatchString(name) && name != OperatorName }

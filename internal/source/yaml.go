@@ -6,12 +6,13 @@ import (
 	"errors"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"securebench/internal/lazyregexp"
 )
 
 // maxYAMLNodes is the maximum number of nodes after aliases are resolved.
@@ -184,10 +185,10 @@ func (y *yamlReader) fields(n *Node, in *yaml.Node, depth int) error {
 // The plain scalars about which YAML readers disagree. YAML 1.1 has base-60
 // numbers, and yes and no as booleans.
 var (
-	plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
-	oddDigits   = regexp.MustCompile(`^[-+]?0[0-9xXoObB_]|_|:`)
-	zeroed      = regexp.MustCompile(`^([-+]?)0+([0-9]+)$|^-0$`)
-	oddText     = regexp.MustCompile(`^([yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|` +
+	plainNumber = lazyregexp.New(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+	oddDigits   = lazyregexp.New(`^[-+]?0[0-9xXoObB_]|_|:`)
+	zeroed      = lazyregexp.New(`^([-+]?)0+([0-9]+)$|^-0$`)
+	oddText     = lazyregexp.New(`^([yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|` +
 		`[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+)$`)
 )
 

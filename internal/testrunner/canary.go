@@ -7,9 +7,10 @@ import (
 	"math/rand/v2"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 // canary is a file of tests that must fail.
@@ -59,7 +60,7 @@ func newDraw(r *rand.Rand, row []string) *draw {
 }
 
 // functionName is the name of a test function.
-var functionName = regexp.MustCompile(`^test_[A-Za-z0-9_]{1,100}$`)
+var functionName = lazyregexp.New(`^test_[A-Za-z0-9_]{1,100}$`)
 
 // functionNames returns the names of the test functions that ids mean, as far as
 // they are in the ids.
@@ -76,7 +77,7 @@ func functionNames(ids []string) (names []string) {
 }
 
 // functionLine is the first line of a test function in Python.
-var functionLine = regexp.MustCompile(`(?m)^[ \t]*(?:async[ \t]+)?def[ \t]+(test_[A-Za-z0-9_]{1,100})[ \t]*\(`)
+var functionLine = lazyregexp.New(`(?m)^[ \t]*(?:async[ \t]+)?def[ \t]+(test_[A-Za-z0-9_]{1,100})[ \t]*\(`)
 
 // Functions returns the names of the test functions in a Python file.
 func Functions(text []byte) (names []string) {

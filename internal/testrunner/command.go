@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 // program is a command that starts Python tests, taken apart.
@@ -22,10 +23,10 @@ type program struct {
 }
 
 var (
-	pythonName = regexp.MustCompile(`^(python|pypy)[0-9.]*$`)
-	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
-	shellFlags = regexp.MustCompile(`^-[a-z]*c$`)
-	joinFlags  = regexp.MustCompile(`^-[BEsObuORIPdqv]+$`)
+	pythonName = lazyregexp.New(`^(python|pypy)[0-9.]*$`)
+	assignment = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	shellFlags = lazyregexp.New(`^-[a-z]*c$`)
+	joinFlags  = lazyregexp.New(`^-[BEsObuORIPdqv]+$`)
 )
 
 // errForm is the error for a command that no driver can take over.

@@ -3,13 +3,13 @@ package testrunner
 import (
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/testrunner/results"
 )
 
@@ -62,11 +62,11 @@ func Explain(files map[string][]byte) []string {
 
 var (
 	// heading begins what pytest says about one test.
-	heading = regexp.MustCompile(`^_{3,} (.+) _{3,}\s*$`)
+	heading = lazyregexp.New(`^_{3,} (.+) _{3,}\s*$`)
 	// location ends it.
-	location = regexp.MustCompile(`^(\S+\.py):[0-9]+: `)
+	location = lazyregexp.New(`^(\S+\.py):[0-9]+: `)
 	// part begins a part of pytest's output.
-	part = regexp.MustCompile(`^={3,} (.+) ={3,}\s*$`)
+	part = lazyregexp.New(`^={3,} (.+) ={3,}\s*$`)
 )
 
 // said returns what pytest said about the failures of tests that are no canaries,

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
 	"securebench/internal/testrunner/results"
 )
@@ -60,7 +60,7 @@ func Forms(files map[string][]byte) (others []Form) {
 	return others
 }
 
-var markerName = regexp.MustCompile(`\bpytest\.mark\.([A-Za-z_][A-Za-z0-9_]{0,60})`)
+var markerName = lazyregexp.New(`\bpytest\.mark\.([A-Za-z_][A-Za-z0-9_]{0,60})`)
 
 // markers returns the marks that a file of tests uses, without those of pytest itself.
 func markers(text []byte) (out []string) {

@@ -4,17 +4,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/maphash"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+
+	"securebench/internal/lazyregexp"
 )
 
 // maxName bounds a directory name: file systems allow 255 bytes, and callers
 // append to it.
 const maxName = 200
 
-var unsafeRun = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+var unsafeRun = lazyregexp.New(`[^A-Za-z0-9_.-]+`)
 
 // DirName returns the directory name that the reference gives a task: the id
 // itself if it is plain, else a plain form of it and eight hex digits of its

@@ -2,9 +2,10 @@ package workspace
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 // PublicDir is the folder of public values in a layout that is not part of the
@@ -13,7 +14,7 @@ const PublicDir = "public"
 
 // ownPaths matches what names securebench's own files as they lie in a workspace:
 // task.json, a relative path below securebench, or an absolute one of a workspace.
-var ownPaths = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.-])task\.json(?:$|[^A-Za-z0-9_-])|` +
+var ownPaths = lazyregexp.New(`(?:^|[^A-Za-z0-9_.-])task\.json(?:$|[^A-Za-z0-9_-])|` +
 	`(?:^|[^A-Za-z0-9_./-])(?:\./)?securebench/|/securebench/(?:public|evaluation_inputs)(?:$|[^A-Za-z0-9_-])`)
 
 // NamesOwn reports whether a text names securebench's own files in a workspace.

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/lazyregexp"
 )
 
 // A family's template is row.json, which becomes one line; what is below public and
@@ -56,7 +57,7 @@ type starterRow struct {
 }
 
 // plainName is what can be a part of an image's name.
-var plainName = regexp.MustCompile(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
+var plainName = lazyregexp.New(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
 
 // checkName returns an error unless a name can be that of a row with files, or of a
 // pack with images.

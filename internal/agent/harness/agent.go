@@ -3,12 +3,12 @@ package harness
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"securebench/internal/agent/events"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -17,10 +17,10 @@ import (
 var (
 	// modelPattern matches a model: it becomes an argument of a command, so it
 	// cannot begin like a flag.
-	modelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
+	modelPattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
 	// ownModelPattern also matches names as local servers have them.
-	ownModelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+:/@-]*$`)
-	versionPattern  = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([.+-][A-Za-z0-9._+-]+)?$`)
+	ownModelPattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+:/@-]*$`)
+	versionPattern  = lazyregexp.New(`^[0-9]+\.[0-9]+\.[0-9]+([.+-][A-Za-z0-9._+-]+)?$`)
 )
 
 // latest is the version that is resolved once per run.
@@ -112,7 +112,7 @@ func (p *parser) version() string {
 }
 
 // token reads a text that must match a pattern, without blanks around it.
-func (p *parser) token(n *source.Node, what string, want *regexp.Regexp, rule, fix string) string {
+func (p *parser) token(n *source.Node, what string, want *lazyregexp.Regexp, rule, fix string) string {
 	s, problem := n.Str(what)
 	p.fixed(problem, fix)
 	s = strings.TrimSpace(s)

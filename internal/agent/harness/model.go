@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/config"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -69,8 +69,8 @@ func endpoints() map[string]endpoint {
 var (
 	// anyModel matches the names that servers of models use, such as
 	// Qwen/Qwen3-8B or llama3.2:3b.
-	anyModel = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
-	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	anyModel = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+	variable = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // efforts are what reasoning may be set to; providers take some of them.

@@ -1,9 +1,9 @@
 package harness
 
 import (
-	"regexp"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -66,7 +66,7 @@ func (p *parser) files() *Files {
 }
 
 // imagePattern matches a reference of an image. It is compared with nothing else.
-var imagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
+var imagePattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
 
 // image reads the image of the agent.
 func (p *parser) image() string {

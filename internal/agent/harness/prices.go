@@ -1,6 +1,6 @@
 package harness
 
-import "regexp"
+import "securebench/internal/lazyregexp"
 
 // knownPrices are the vendors' standard prices of some models, in USD per million
 // tokens, as of November 2026. Anything special, such as a surcharge for long requests, is left out:
@@ -30,7 +30,7 @@ func knownPrices() map[string]Price {
 }
 
 // dated is the date that names a release of a model.
-var dated = regexp.MustCompile(`-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}$`)
+var dated = lazyregexp.New(`-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}$`)
 
 // knownPrice returns what a vendor's model costs, by its name with or without the
 // date of a release.

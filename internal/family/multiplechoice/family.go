@@ -3,7 +3,6 @@ package multiplechoice
 import (
 	_ "embed" // the schemas
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/task"
 )
 
@@ -46,7 +46,7 @@ func Family() family.Family {
 // goldLabel is the form in which a gold answer names a label, as the
 // reference reads it: one letter, with a few fixed words and marks around it.
 // The words are lower case only.
-var goldLabel = regexp.MustCompile(
+var goldLabel = lazyregexp.New(
 	`^\s*(?:(?:final answer|answer|choice|option)\s*)?(?:is\s*)?(?:[:-]\s*)?[(\[]?([A-Za-z])[)\].:]?\s*$`)
 
 // goldChoices returns the positions of the choices that a row's answer names,

@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"regexp"
+
+	"securebench/internal/lazyregexp"
 )
 
 // apply gives a patch to the image's git on standard input: no patch is ever a
@@ -48,7 +49,7 @@ func gitApply(git string, options ...string) []string {
 
 // linkMode finds the mode of a symbolic link that a patch makes or changes, in the
 // header of a file's section. What a mail's message says is none.
-var linkMode = regexp.MustCompile(`(?m)^diff --git .*\n` +
+var linkMode = lazyregexp.New(`(?m)^diff --git .*\n` +
 	`(?:(?:(?:old|new|new file|deleted file) mode|(?:copy|rename) (?:from|to)|(?:dis)?similarity index|index|---|\+\+\+) .*\n)*?` +
 	`(?:new file mode|new mode|index [0-9a-f]+\.\.[0-9a-f]+) 120000\r?$`)
 

@@ -3,7 +3,6 @@ package repopatch
 import (
 	"cmp"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/repopatch/policy"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/testrunner"
@@ -196,7 +196,7 @@ func check(r family.Row) (out []family.Problem) {
 }
 
 // commitID is what can be a commit, as a row names it.
-var commitID = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+var commitID = lazyregexp.New(`^[0-9a-f]{7,64}$`)
 
 // doubtful finds what is no commit and no patch. It quotes no patch: patches are not
 // public.
@@ -224,7 +224,7 @@ func doubtful(r family.Row) (out []family.Problem) {
 }
 
 // patchHead is a line with which the part of a patch for one file begins.
-var patchHead = regexp.MustCompile(`(?m)^(diff --git |--- )`)
+var patchHead = lazyregexp.New(`(?m)^(diff --git |--- )`)
 
 // checkNames applies the rules on tests that are graded by name. It quotes no
 // id: ids are not public.

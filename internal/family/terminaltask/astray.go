@@ -8,10 +8,10 @@ import (
 	"errors"
 	"io"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/pathname"
 	"securebench/internal/piped"
 	"securebench/internal/sandbox"
@@ -113,7 +113,7 @@ func (s *scorer) leadsNowhere(to initproc.Place) (bool, error) {
 }
 
 // looksAtLinks matches what checkers write to look at links themselves.
-var looksAtLinks = regexp.MustCompile(`\breadlink\b|\bislink\b|\bis_symlink\b|\blstat\b|\btest -[Lh]\b|\[ -[Lh]\b|-type l\b`)
+var looksAtLinks = lazyregexp.New(`\breadlink\b|\bislink\b|\bis_symlink\b|\blstat\b|\btest -[Lh]\b|\[ -[Lh]\b|-type l\b`)
 
 // speaksOf reports whether a text has a name as a word.
 func speaksOf(text []byte, name string) bool {

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/piped"
 	"securebench/internal/sandbox"
 )
@@ -23,7 +23,7 @@ const (
 
 // rewardForm is a number in its canonical decimal form: no sign, no exponent, no
 // superfluous zero in front.
-var rewardForm = regexp.MustCompile(`^(0(\.[0-9]+)?|1(\.0+)?)$`)
+var rewardForm = lazyregexp.New(`^(0(\.[0-9]+)?|1(\.0+)?)$`)
 
 // parseNumber reads a reward: one number from 0 to 1. Only what is exactly 1 is
 // returned as 1.

@@ -3,18 +3,19 @@ package terminaltask
 import (
 	"math"
 	"path"
-	"regexp"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/lazyregexp"
 )
 
 // mainReward is the reward that counts where an object has several.
 const mainReward = "reward"
 
 // smallNumber matches numbers between 0 and 1 that programs write with an exponent.
-var smallNumber = regexp.MustCompile(`^[1-9](?:\.[0-9]+)?[eE]-[0-9]{1,3}$`)
+var smallNumber = lazyregexp.New(`^[1-9](?:\.[0-9]+)?[eE]-[0-9]{1,3}$`)
 
 // isObject reports whether the file of a reward holds an object.
 func isObject(file string) bool { return path.Ext(file) == ".json" }

@@ -2,8 +2,9 @@ package relay
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 // maxHeaderValue bounds a header that is passed on.
@@ -34,7 +35,7 @@ const betas = " advanced-tool-use auto-mode-classifier claude-code claude-code-s
 	" token-counting token-efficient-tools tool-examples tool-provenance tool-search-tool "
 
 // beta matches a feature, whose name is followed by a date.
-var beta = regexp.MustCompile(`^([a-z0-9-]+?)-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}$`)
+var beta = lazyregexp.New(`^([a-z0-9-]+?)-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}$`)
 
 // header returns the headers of a request to the provider.
 func (a *Attempt) header(from http.Header, stream bool) http.Header {

@@ -4,10 +4,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"securebench/internal/lazyregexp"
 )
 
 // call is a tool call in the terms of an API.
@@ -131,7 +132,7 @@ func (r *Request) anyCall(c Call) call {
 }
 
 // workdir finds the agent's folder, which Claude Code says in its prompt.
-var workdir = regexp.MustCompile(`Primary working directory: ([^\\"\s]+)`)
+var workdir = lazyregexp.New(`Primary working directory: ([^\\"\s]+)`)
 
 func (r *Request) absolute(name string) string {
 	m := workdir.FindSubmatch(r.Body)

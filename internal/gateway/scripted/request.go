@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"securebench/internal/lazyregexp"
 )
 
 // API is the protocol of a request.
@@ -177,7 +178,7 @@ func (b *bodyJSON) prompt() string {
 }
 
 // mark is put into the identifiers of tool calls. Its number is that of a turn.
-var mark = regexp.MustCompile(`scripted-turn-([0-9]{1,6})`)
+var mark = lazyregexp.New(`scripted-turn-([0-9]{1,6})`)
 
 // turn returns the number of the last turn that the conversation has had.
 func (r *Request) turn() int {

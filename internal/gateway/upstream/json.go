@@ -2,11 +2,12 @@ package upstream
 
 import (
 	"fmt"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/lazyregexp"
 )
 
 // Decode reads JSON of a provider's, and asks no more of it than that: nothing but
@@ -41,4 +42,4 @@ func (t *Text) UnmarshalJSON(v []byte) error {
 }
 
 // escapes are those of a JSON text that follow one another.
-var escapes = regexp.MustCompile(`(\\u[0-9A-Fa-f]{4}|\\[^u])+`)
+var escapes = lazyregexp.New(`(\\u[0-9A-Fa-f]{4}|\\[^u])+`)

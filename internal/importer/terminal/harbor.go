@@ -3,12 +3,13 @@ package terminal
 import (
 	"bytes"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/lazyregexp"
 )
 
 // harborTask is a task.toml.
@@ -244,8 +245,8 @@ func userOf(v jsontext.Value) (string, error) {
 }
 
 var (
-	workdirLine = regexp.MustCompile(`(?mi)^[ \t]*WORKDIR[ \t]+"?([^"\s]+)"?[ \t]*$`)
-	fromLine    = regexp.MustCompile(`(?mi)^[ \t]*FROM[ \t]+(\S+)`)
+	workdirLine = lazyregexp.New(`(?mi)^[ \t]*WORKDIR[ \t]+"?([^"\s]+)"?[ \t]*$`)
+	fromLine    = lazyregexp.New(`(?mi)^[ \t]*FROM[ \t]+(\S+)`)
 )
 
 // lastWorkdir returns the working folder of a Dockerfile's image, "" if it is not

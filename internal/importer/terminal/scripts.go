@@ -1,9 +1,10 @@
 package terminal
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 // lines returns the commands of a shell script, without comments and blank
@@ -21,12 +22,12 @@ func commandLines(script string) (out []string) {
 }
 
 // fetching matches commands that load programs or data from elsewhere.
-var fetching = regexp.MustCompile(`(?:^|[;&|(\s])(?:(?:apt|apt-get|apk|yum|dnf)\s+(?:-\S+\s+)*(?:install|add|update|upgrade)\b|` +
+var fetching = lazyregexp.New(`(?:^|[;&|(\s])(?:(?:apt|apt-get|apk|yum|dnf)\s+(?:-\S+\s+)*(?:install|add|update|upgrade)\b|` +
 	`(?:pip|pip3|uv|npm|yarn|pnpm|gem|cargo|go|conda|mamba)\s+(?:\S+\s+)*?(?:install|add|get|download|sync|init)\b|uvx\s|npx\s|` +
 	`(?:curl|wget)\s[^|;&]*(?:https?|ftp)://|git\s+clone\s+(?:-\S+\s+)*(?:https?|git|ssh)://)`)
 
 // ownHost matches addresses of this machine.
-var ownHost = regexp.MustCompile(`(?:https?|ftp)://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])\b`)
+var ownHost = lazyregexp.New(`(?:https?|ftp)://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])\b`)
 
 // downloads returns the first line of a script that needs a network.
 func downloads(script string) (string, bool) {
@@ -40,7 +41,7 @@ func downloads(script string) (string, bool) {
 
 // What the usual script of a task's tests consists of, beside the line that runs
 // them: it installs a runner and writes the reward.
-var usual = regexp.MustCompile(strings.Join([]string{
+var usual = lazyregexp.New(strings.Join([]string{
 	`^(?:set|export\s+(?:DEBIAN_FRONTEND|PATH|UV_\w+)=\S*|source|\.)(?:\s.*)?$`,
 	`^(?:sudo\s+)?apt(?:-get)?\s+(?:-\S+\s+)*update\b[^;&|]*$`,
 	`^(?:curl|wget)\s.*https://astral\.sh/uv/.*$`,
@@ -51,10 +52,10 @@ var usual = regexp.MustCompile(strings.Join([]string{
 }, "|"))
 
 var (
-	aptInstall = regexp.MustCompile(`^(?:sudo\s+)?(?:DEBIAN_FRONTEND=\S+\s+)?apt(?:-get)?\s+(?:-\S+\s+)*install\s+([^;&|]*)$`)
-	pipInstall = regexp.MustCompile(`^(?:uv\s+(?:pip\s+install|add)|(?:python3?\s+-m\s+)?pip3?\s+install)\s+([^;&|]*)$`)
-	runPytest  = regexp.MustCompile(`^(?:\w+=\S+\s+)*(uvx|uv\s+run|python3?\s+-m\s+pytest|pytest)\b([^;&|]*)$`)
-	testTarget = regexp.MustCompile(`^(?:"?\$\{?TEST_DIR\}?"?|/tests)(?:/([A-Za-z0-9_./-]*))?"?$`)
+	aptInstall = lazyregexp.New(`^(?:sudo\s+)?(?:DEBIAN_FRONTEND=\S+\s+)?apt(?:-get)?\s+(?:-\S+\s+)*install\s+([^;&|]*)$`)
+	pipInstall = lazyregexp.New(`^(?:uv\s+(?:pip\s+install|add)|(?:python3?\s+-m\s+)?pip3?\s+install)\s+([^;&|]*)$`)
+	runPytest  = lazyregexp.New(`^(?:\w+=\S+\s+)*(uvx|uv\s+run|python3?\s+-m\s+pytest|pytest)\b([^;&|]*)$`)
+	testTarget = lazyregexp.New(`^(?:"?\$\{?TEST_DIR\}?"?|/tests)(?:/([A-Za-z0-9_./-]*))?"?$`)
 )
 
 // known are packages that a test script installs, and that no checker needs.
@@ -104,7 +105,7 @@ func simpleCommands(line string) (out []string) {
 	return out
 }
 
-var quiet = regexp.MustCompile(`\s*(?:[12]?>\s*/dev/null|2>&1)(?:\s|$)`)
+var quiet = lazyregexp.New(`\s*(?:[12]?>\s*/dev/null|2>&1)(?:\s|$)`)
 
 // pytestLine reads the arguments of the line that runs pytest.
 func (c *checker) pytestLine(args string) bool {
@@ -165,4 +166,4 @@ func scriptChecker(name, text, reward string) (checker, error) {
 	return c, nil
 }
 
-var plainPackage = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*(?:\[[a-z,]+\])?(?:[=<>~!]=?[A-Za-z0-9.*]+)?$`)
+var plainPackage = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+-]*(?:\[[a-z,]+\])?(?:[=<>~!]=?[A-Za-z0-9.*]+)?$`)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/pathname"
 	"securebench/internal/workspace"
 )
@@ -117,7 +117,7 @@ func (f folder) scripts() string {
 
 // absolutePath matches paths in a text that are not parts of a URL or of another
 // path.
-var absolutePath = regexp.MustCompile(`(?:^|[^A-Za-z0-9_./~:-])(/[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*)`)
+var absolutePath = lazyregexp.New(`(?:^|[^A-Za-z0-9_./~:-])(/[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*)`)
 
 func pathsIn(text string) map[string]bool {
 	out := map[string]bool{}
@@ -156,8 +156,8 @@ func (t *task) findRoots() {
 // ownServer matches what tests write to reach a server on this machine, and
 // starts what starts one.
 var (
-	ownServer = regexp.MustCompile(`(?:https?|wss?|redis|postgres(?:ql)?|mysql|mongodb)://[^\s/'"]*(?:localhost|127\.0\.0\.1|0\.0\.0\.0)|@localhost[:/]|\(\(?["'](?:localhost|127\.0\.0\.1)["'],`)
-	starts    = regexp.MustCompile(`\bPopen\(|create_subprocess_|\bThread\(|\bProcess\(`)
+	ownServer = lazyregexp.New(`(?:https?|wss?|redis|postgres(?:ql)?|mysql|mongodb)://[^\s/'"]*(?:localhost|127\.0\.0\.1|0\.0\.0\.0)|@localhost[:/]|\(\(?["'](?:localhost|127\.0\.0\.1)["'],`)
+	starts    = lazyregexp.New(`\bPopen\(|create_subprocess_|\bThread\(|\bProcess\(`)
 )
 
 // needsServer reports whether the tests talk to a server that they do not start.
@@ -188,7 +188,7 @@ func (t *task) importsWorkspace(files folder) bool {
 	return false
 }
 
-var importLine = regexp.MustCompile(`(?m)^[ \t]*(?:from|import)[ \t]+(\w+)`)
+var importLine = lazyregexp.New(`(?m)^[ \t]*(?:from|import)[ \t]+(\w+)`)
 
 // addWorkspace lets the tests import modules of the workspace: last of all
 // places, so that none of them takes the place of another.
@@ -200,9 +200,9 @@ func (t *task) addWorkspace() {
 
 // What tests write that build in their own folder, or put something there.
 var (
-	entersTests = regexp.MustCompile(`(?:\bcd\s+|\bpushd\s+|chdir\(|cwd\s*=\s*)["']?(?:/tests\b|\$\{?TEST_DIR\b)`)
-	builds      = regexp.MustCompile(`\bsetup\.py\b|\b(?:cythonize|make|cmake|gcc|g\+\+|cc|clang|rustc|cargo|javac|tsc|npm|go build)\b|\bmkdir\b|\btouch\b|\bcp\s`)
-	intoTests   = regexp.MustCompile(`(?:>\s*|\s-o\s+|\s-C\s*|\bmkdir\s+(?:-p\s+)?|\btouch\s+)["']?(?:/tests/|\$\{?TEST_DIR\}?["']?/)`)
+	entersTests = lazyregexp.New(`(?:\bcd\s+|\bpushd\s+|chdir\(|cwd\s*=\s*)["']?(?:/tests\b|\$\{?TEST_DIR\b)`)
+	builds      = lazyregexp.New(`\bsetup\.py\b|\b(?:cythonize|make|cmake|gcc|g\+\+|cc|clang|rustc|cargo|javac|tsc|npm|go build)\b|\bmkdir\b|\btouch\b|\bcp\s`)
+	intoTests   = lazyregexp.New(`(?:>\s*|\s-o\s+|\s-C\s*|\bmkdir\s+(?:-p\s+)?|\btouch\s+)["']?(?:/tests/|\$\{?TEST_DIR\}?["']?/)`)
 )
 
 // writesTests reports whether the tests write to the folder that they are in.
@@ -221,7 +221,7 @@ func (t *task) writesTests() bool {
 
 // startedModule matches a module that tests have Python start, or import in a line of
 // code.
-var startedModule = regexp.MustCompile(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+["']?-(?:m["']?[\s,]+["']?(\w+)|c["']?[\s,]+[fr]?["']+[^\n]*?\b(?:import|from)\s+(\w+))`)
+var startedModule = lazyregexp.New(`(?:\bpython[0-9.]*|\bsys\.executable)["']?[\s,]+["']?-(?:m["']?[\s,]+["']?(\w+)|c["']?[\s,]+[fr]?["']+[^\n]*?\b(?:import|from)\s+(\w+))`)
 
 // startsModules reports whether the tests have Python find a module that the
 // instruction or the solution speaks of as a file or folder.

@@ -14,10 +14,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"securebench/internal/importer/packdir"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
@@ -63,7 +63,7 @@ func leave(reason string, args ...any) error { return &leftOut{fmt.Sprintf(reaso
 
 // plainName is what the name of a task must look like to be part of an image's
 // name.
-var plainName = regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*$`)
+var plainName = lazyregexp.New(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*$`)
 
 // Import reads the tasks in dir, which is a task's folder or holds such folders,
 // and writes a pack to outDir. Nothing is written unless a task can be imported.

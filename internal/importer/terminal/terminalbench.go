@@ -1,9 +1,9 @@
 package terminal
 
 import (
-	"regexp"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
 
@@ -76,7 +76,7 @@ func readTerminalBench(f folder, name string) (*task, error) {
 }
 
 // leaks matches lines that copy what the agent must not see.
-var leaks = regexp.MustCompile(`(?mi)^[ \t]*(?:COPY|ADD)[ \t].*(?:\btests/|\bsolution\.|run-tests)`)
+var leaks = lazyregexp.New(`(?mi)^[ \t]*(?:COPY|ADD)[ \t].*(?:\btests/|\bsolution\.|run-tests)`)
 
 // services counts the containers of a compose file; no file counts as one.
 func services(f folder, name string) int {

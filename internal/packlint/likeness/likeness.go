@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"hash/maphash"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/digest"
+	"securebench/internal/lazyregexp"
 )
 
 // The bounds of what is compared.
@@ -264,9 +264,9 @@ func (x *Index) holders(lines []uint64) (out []int32) {
 }
 
 var (
-	codeName = regexp.MustCompile(`(?i)\.(py|pyi|ipynb|sh|bash|zsh|js|mjs|cjs|ts|tsx|jsx|go|rs|c|h|cc|cpp|cxx|hh|hpp|java|kt|kts|scala|cs|rb|pl|pm|php|lua|r|jl|sql|swift|hs|ml|ex|exs|erl|clj|dart|zig|nim|m|mm|ps1|bats|t|patch|diff)$`)
-	dataName = regexp.MustCompile(`(?i)\.(json|jsonl|csv|tsv|txt|ya?ml|toml|ini|xml|html?|svg|md|rst|log|out)$`)
-	codeLine = regexp.MustCompile(`(?m)^[ \t]*(?:(?:def|class|func|fn|function|package|module|import|from|using|assert|return|let|const|var|public|private|static|if|elif|for|while|try|with|case|set|echo|exit|export|test|diff|\[{1,2}|@|#include)[ \t(].*|.*[;{}]|\w[\w.]*\(.*\)(?:[ \t]*==.*)?|\w+[ \t]*:?=[^=].*|[-+@ ]{1,3}.*[;{}()])$`)
+	codeName = lazyregexp.New(`(?i)\.(py|pyi|ipynb|sh|bash|zsh|js|mjs|cjs|ts|tsx|jsx|go|rs|c|h|cc|cpp|cxx|hh|hpp|java|kt|kts|scala|cs|rb|pl|pm|php|lua|r|jl|sql|swift|hs|ml|ex|exs|erl|clj|dart|zig|nim|m|mm|ps1|bats|t|patch|diff)$`)
+	dataName = lazyregexp.New(`(?i)\.(json|jsonl|csv|tsv|txt|ya?ml|toml|ini|xml|html?|svg|md|rst|log|out)$`)
+	codeLine = lazyregexp.New(`(?m)^[ \t]*(?:(?:def|class|func|fn|function|package|module|import|from|using|assert|return|let|const|var|public|private|static|if|elif|for|while|try|with|case|set|echo|exit|export|test|diff|\[{1,2}|@|#include)[ \t(].*|.*[;{}]|\w[\w.]*\(.*\)(?:[ \t]*==.*)?|\w+[ \t]*:?=[^=].*|[-+@ ]{1,3}.*[;{}()])$`)
 )
 
 // IsCode reports whether a content is a program rather than data, which may have the

@@ -2,15 +2,16 @@ package capture
 
 import (
 	"bytes"
-	"regexp"
+
+	"securebench/internal/lazyregexp"
 )
 
 // leads are the first lines of a patch: git's or a unified one, with the lines
 // that tools put in front.
-var leads = regexp.MustCompile(`^(diff -|--- |Index: |From [0-9a-f]{40} |commit [0-9a-f]{40})`)
+var leads = lazyregexp.New(`^(diff -|--- |Index: |From [0-9a-f]{40} |commit [0-9a-f]{40})`)
 
 // files are the lines that name the files of a patch.
-var files = regexp.MustCompile(`(?m)^(diff --git \S|--- \S.*\n\+\+\+ \S)`)
+var files = lazyregexp.New(`(?m)^(diff --git \S|--- \S.*\n\+\+\+ \S)`)
 
 // isPatch reports whether a text that an agent printed is a patch. Text around
 // a patch makes it something else: an agent that talks about a change has not

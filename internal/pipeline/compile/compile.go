@@ -8,7 +8,6 @@ package compile
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -176,7 +176,7 @@ func (k *checker) at(path []string) *source.Node {
 }
 
 // plainName matches field names that can follow a dot in a message.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var plainName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
 
 // path formats a path into the row: .eval.choices[2].
 func (k *checker) path(path []string) string {

@@ -2,7 +2,6 @@ package compile
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"unicode"
 
 	"securebench/internal/family"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/platform"
 	"securebench/internal/source"
@@ -26,7 +26,7 @@ const (
 
 // userPattern matches a user as engines accept it: a name or number with an
 // optional group.
-var userPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
+var userPattern = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 
 // environment checks the row's environment, which is open: keys that have no
 // effect are ignored, with a warning unless the format documents them.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 )
@@ -90,7 +90,7 @@ const (
 )
 
 // modelName is what a provider's model can be called.
-var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$`)
+var modelName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$`)
 
 // Serve answers on the listener until ctx ends.
 func (a *answerer) Serve(ctx context.Context, ln net.Listener) error {

@@ -2,9 +2,9 @@ package result
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
@@ -17,7 +17,7 @@ import (
 const MaxSaid = 1 << 20
 
 // fileName is a name that a file for the operator may have.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var fileName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // sound returns an error for a result that no call returns, however well it is encoded: a
 // record could not be made of it. Excerpts of streams are bounded and escaped again.

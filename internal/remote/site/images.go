@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"securebench/internal/attended"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
 )
 
@@ -169,7 +169,7 @@ func (i *images) pullPatiently(ctx context.Context, puller sandbox.Puller, ref s
 }
 
 // hosted matches the names of images that begin with their registry.
-var hosted = regexp.MustCompile(`^(localhost|[^/]*[.:][^/]*)/`)
+var hosted = lazyregexp.New(`^(localhost|[^/]*[.:][^/]*)/`)
 
 // mirrored returns a name in Docker's words as it is in a mirror; "" is none.
 func mirrored(ref, mirror string) string {

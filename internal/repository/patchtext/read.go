@@ -1,11 +1,11 @@
 package patchtext
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/repository"
 )
 
@@ -25,7 +25,7 @@ func (s section) bare() bool {
 }
 
 // prefixed is a name with one of git's prefixes.
-var prefixed = regexp.MustCompile(`^[abciow12]/`)
+var prefixed = lazyregexp.New(`^[abciow12]/`)
 
 // hunk is a change at one place.
 type hunk struct {
@@ -41,11 +41,11 @@ type line struct {
 }
 
 var (
-	headerLine = regexp.MustCompile(`^(diff --git |--- |\+\+\+ |@@ -)`)
-	hunkLine   = regexp.MustCompile(`^@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@`)
-	modeLine   = regexp.MustCompile(`^(old mode|new mode|new file mode|deleted file mode) ([0-7]{6})$`)
-	moveLine   = regexp.MustCompile(`^(rename|copy) (from|to) (.+)$`)
-	quietLine  = regexp.MustCompile(`^(index [0-9a-f]|(dis)?similarity index )`)
+	headerLine = lazyregexp.New(`^(diff --git |--- |\+\+\+ |@@ -)`)
+	hunkLine   = lazyregexp.New(`^@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@`)
+	modeLine   = lazyregexp.New(`^(old mode|new mode|new file mode|deleted file mode) ([0-7]{6})$`)
+	moveLine   = lazyregexp.New(`^(rename|copy) (from|to) (.+)$`)
+	quietLine  = lazyregexp.New(`^(index [0-9a-f]|(dis)?similarity index )`)
 )
 
 // reader reads the lines of a patch.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/go-json-experiment/json"
@@ -13,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/client"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
 )
 
@@ -67,7 +67,7 @@ func (s *imageStore) Pull(ctx context.Context, ref string, log io.Writer) (sandb
 
 // saysBusy matches how engines pass on that a registry is asked too much, or is out of
 // order: they have no code for it.
-var saysBusy = regexp.MustCompile(`(?i)toomanyrequests|HTTP 429 response|\b429 Too Many Requests|\b50[0234] (Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)`)
+var saysBusy = lazyregexp.New(`(?i)toomanyrequests|HTTP 429 response|\b429 Too Many Requests|\b50[0234] (Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)`)
 
 // follow copies the progress messages of the engine to log until they end. An
 // error of the engine comes as a message in the stream.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/durable"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/imagestore/layer"
 )
@@ -128,8 +128,8 @@ func (x *index) dropUnnamed() {
 }
 
 var (
-	fullID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
-	partID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{12,63}$`)
+	fullID = lazyregexp.New(`^(sha256:)?[0-9a-f]{64}$`)
+	partID = lazyregexp.New(`^(sha256:)?[0-9a-f]{12,63}$`)
 )
 
 // hubHost begins the full names of images of Docker's own registry.

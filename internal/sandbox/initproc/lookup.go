@@ -8,12 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
 )
 
@@ -104,7 +104,7 @@ func (q Lookup) Asked() []string {
 
 // simple matches a shell's command line that is one simple command without anything
 // that the shell changes: if its first word is not there, it does nothing.
-var simple = regexp.MustCompile(`^\s*(/?[A-Za-z0-9_+.][A-Za-z0-9_+./-]*)((\s|$)[^;&|()<>` + "`" + `$\n]*)?$`)
+var simple = lazyregexp.New(`^\s*(/?[A-Za-z0-9_+.][A-Za-z0-9_+./-]*)((\s|$)[^;&|()<>` + "`" + `$\n]*)?$`)
 
 // onPath looks for the file of a command as runtimes do. What the shell itself has
 // does not count.

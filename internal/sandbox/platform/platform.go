@@ -10,11 +10,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
 )
 
@@ -56,7 +56,7 @@ func New(system, arch, variant string) Platform {
 func Here() Platform { return Platform{OS: "linux", Arch: runtime.GOARCH} }
 
 // form is a platform as people write it.
-var form = regexp.MustCompile(`^linux/([a-z0-9_-]{1,32})(?:/(v[0-9]{1,2}))?$`)
+var form = lazyregexp.New(`^linux/([a-z0-9_-]{1,32})(?:/(v[0-9]{1,2}))?$`)
 
 // Parse reads a platform, such as linux/arm64 or linux/arm/v7.
 func Parse(s string) (Platform, error) {

@@ -2,16 +2,17 @@ package results
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 var (
-	tapPlan = regexp.MustCompile(`^1\.\.([0-9]{1,7})(\s*#.*)?$`)
-	tapTest = regexp.MustCompile(`^(not )?ok\b(?:\s+([0-9]{1,7})\b)?\s*(?:- )?(.*)$`)
-	tapTodo = regexp.MustCompile(`(?i)^todo\b`)
-	tapSkip = regexp.MustCompile(`(?i)^skip`)
+	tapPlan = lazyregexp.New(`^1\.\.([0-9]{1,7})(\s*#.*)?$`)
+	tapTest = lazyregexp.New(`^(not )?ok\b(?:\s+([0-9]{1,7})\b)?\s*(?:- )?(.*)$`)
+	tapTodo = lazyregexp.New(`(?i)^todo\b`)
+	tapSkip = lazyregexp.New(`(?i)^skip`)
 )
 
 // tap reads the Test Anything Protocol, versions 12 to 14. The id of a test is

@@ -3,10 +3,10 @@ package analysis
 import (
 	_ "embed" // the program
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"securebench/internal/lazyregexp"
 	"securebench/internal/value"
 )
 
@@ -72,7 +72,7 @@ func (r Texts) Lines(found []Finding, traceback, importError string) (out []stri
 }
 
 // testsFrame is a line of a traceback that names a line of the tests.
-var testsFrame = regexp.MustCompile(`^  File "tests\.py", line ([0-9]+)`)
+var testsFrame = lazyregexp.New(`^  File "tests\.py", line ([0-9]+)`)
 
 // traceback rewrites Python's traceback: frames of the tests name the row's field
 // and show its line, those of securebench go.

@@ -3,9 +3,10 @@ package forms
 import (
 	"bytes"
 	"math/big"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 // The ways of comparing what a program wrote with what a case expects.
@@ -65,7 +66,7 @@ const (
 	maxExponent = 400
 )
 
-var decimal = regexp.MustCompile(`^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?$`)
+var decimal = lazyregexp.New(`^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?$`)
 
 // number reads a word that is a finite decimal number as a whole.
 func number(word string) (*big.Rat, bool) {

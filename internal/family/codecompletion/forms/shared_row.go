@@ -4,11 +4,11 @@ import (
 	_ "embed" // the programs
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"securebench/internal/family"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/task"
 	"securebench/internal/testrunner"
 	"securebench/internal/verdict"
@@ -72,9 +72,9 @@ func environment() []string {
 }
 
 var (
-	word = regexp.MustCompile(`[\p{L}_][\p{L}\p{M}\p{N}_]*`)
+	word = lazyregexp.New(`[\p{L}_][\p{L}\p{M}\p{N}_]*`)
 	// future is a statement that must be the first of a file.
-	future = regexp.MustCompile(`(?m)^from[ \t]+__future__[ \t]+import[ \t]+(?:\([^)]*\)|[^\n(]*)[ \t]*(?:#[^\n]*)?$`)
+	future = lazyregexp.New(`(?m)^from[ \t]+__future__[ \t]+import[ \t]+(?:\([^)]*\)|[^\n(]*)[ \t]*(?:#[^\n]*)?$`)
 )
 
 // mentioned lists the names that the tests mention, as a list in Python. Of the

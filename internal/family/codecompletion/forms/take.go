@@ -2,12 +2,12 @@ package forms
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/verdict"
 )
 
@@ -23,17 +23,17 @@ const (
 
 var (
 	// reasoningEnd closes what a model thought before it answered.
-	reasoningEnd = regexp.MustCompile(`(?i)</(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|seed:think)>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>`)
+	reasoningEnd = lazyregexp.New(`(?i)</(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|seed:think)>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>`)
 	// reasoningStart is one that nothing closes.
-	reasoningStart = regexp.MustCompile(`(?i)\A\s*(?:<(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|seed:think)>|\[THINK\]|◁think▷)`)
+	reasoningStart = lazyregexp.New(`(?i)\A\s*(?:<(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|seed:think)>|\[THINK\]|◁think▷)`)
 	// stop is a token with which a model ends its answer.
-	stop = regexp.MustCompile(`(?:<\|[A-Za-z0-9_]{1,40}\|>|</s>|<eos>|<EOT>|<end_of_turn>|\[EOS\])\s*\z`)
+	stop = lazyregexp.New(`(?:<\|[A-Za-z0-9_]{1,40}\|>|</s>|<eos>|<EOT>|<end_of_turn>|\[EOS\])\s*\z`)
 	// tagged is code between tags, of which the first begins a line. Either end of the
 	// text can take the place of a tag.
-	tagged = regexp.MustCompile(`(?ms)^[ \t]*(?:\[(?:PYTHON|CODE|BEGIN)\]|<code(?:[ \t][^<>\n]{0,80})?>)(.*?)(?:\[/(?:PYTHON|CODE)\]|\[(?:DONE|END)\]|</code>|\z)`)
-	done   = regexp.MustCompile(`(?m)^[ \t]*(?:\[/(?:PYTHON|CODE)\]|\[DONE\]|</code>)[ \t]*$`)
+	tagged = lazyregexp.New(`(?ms)^[ \t]*(?:\[(?:PYTHON|CODE|BEGIN)\]|<code(?:[ \t][^<>\n]{0,80})?>)(.*?)(?:\[/(?:PYTHON|CODE)\]|\[(?:DONE|END)\]|</code>|\z)`)
+	done   = lazyregexp.New(`(?m)^[ \t]*(?:\[/(?:PYTHON|CODE)\]|\[DONE\]|</code>)[ \t]*$`)
 	// fenceLine begins or ends a fenced block.
-	fenceLine = regexp.MustCompile("^ {0,3}(```+|~~~+)[ \t]*([^\\s`]*)[^`\r\n]*\r?\n?$")
+	fenceLine = lazyregexp.New("^ {0,3}(```+|~~~+)[ \t]*([^\\s`]*)[^`\r\n]*\r?\n?$")
 )
 
 // source is the text of a candidate's program.

@@ -1,13 +1,13 @@
 package answer
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/lazyregexp"
 )
 
 // joinFormulas replaces the line breaks inside displayed formulas by spaces.
@@ -85,4 +85,4 @@ func findBoxes(s string) []box {
 	return out
 }
 
-var boxOpening = regexp.MustCompile(`^\\(boxed|fbox) *\{`)
+var boxOpening = lazyregexp.New(`^\\(boxed|fbox) *\{`)

@@ -1,13 +1,13 @@
 package answer
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/lazyregexp"
 )
 
 // Said returns what a candidate says: without reasoning (<think>…</think> and its
@@ -30,7 +30,7 @@ var fences = strings.NewReplacer(
 )
 
 // terminal are the sequences that color the text of a terminal.
-var terminal = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+var terminal = lazyregexp.New("\x1b\\[[0-9;]*[A-Za-z]")
 
 // visible removes characters without width and control characters. They stay between
 // two letters or digits, where they part what looks whole, and so do those that reverse
@@ -135,9 +135,9 @@ func cutReasoning(s string) string {
 // startTokens begin a turn, and stopTokens end one. What follows a token that ends a
 // turn in the middle of a text is another turn.
 var (
-	startTokens = regexp.MustCompile(`(?i)^\s*(<s>|<bos>|<\|(assistant|im_start|start_header_id|begin_of_text)[^|>\n]*\|>(assistant\n)?|assistant:)`)
-	turnTokens  = regexp.MustCompile(`<\|(im_end|eot_id|endoftext|end_of_text|return|user|endofturn)\|>`)
-	stopTokens  = regexp.MustCompile(`(?i)(</s>|<(eos|eot|eoa|pad|bos|eos_token|eot_token|end_of_turn|endoftext)>|\[(eos|/inst|end of text)\]|<[|｜][^|｜<>\s]{1,40}[|｜]>)\s*$`)
+	startTokens = lazyregexp.New(`(?i)^\s*(<s>|<bos>|<\|(assistant|im_start|start_header_id|begin_of_text)[^|>\n]*\|>(assistant\n)?|assistant:)`)
+	turnTokens  = lazyregexp.New(`<\|(im_end|eot_id|endoftext|end_of_text|return|user|endofturn)\|>`)
+	stopTokens  = lazyregexp.New(`(?i)(</s>|<(eos|eot|eoa|pad|bos|eos_token|eot_token|end_of_turn|endoftext)>|\[(eos|/inst|end of text)\]|<[|｜][^|｜<>\s]{1,40}[|｜]>)\s*$`)
 )
 
 // cutTurns removes the tokens of a chat around its last turn. One that stands where an

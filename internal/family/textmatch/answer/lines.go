@@ -1,13 +1,13 @@
 package answer
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
 )
 
 // lines returns the lines of a text that are not blank and do not fence code.
@@ -70,7 +70,7 @@ func cutBullet(line string) string {
 	return line
 }
 
-var bullet = regexp.MustCompile(`^([*•–‣▪-]|[0-9]{1,2}[.)]) `)
+var bullet = lazyregexp.New(`^([*•–‣▪-]|[0-9]{1,2}[.)]) `)
 
 // sentences returns where the sentences of a plain line begin and end. A sentence ends
 // after . ! ? and what closes with them, before a space, and does not end within a form.

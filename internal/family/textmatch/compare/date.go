@@ -1,12 +1,12 @@
 package compare
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
 )
 
 // A date is a day, or a month of a year.
@@ -43,10 +43,10 @@ func order(q *answer.Question, gold string) string {
 }
 
 var (
-	digitDate = regexp.MustCompile(`^([0-9]{1,2})([-/.])([0-9]{1,2})[-/.]([0-9]{4})$`)
-	isoDate   = regexp.MustCompile(`^([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})$`)
-	hanDate   = regexp.MustCompile(`^([0-9]{4}) ?[年년] ?([0-9]{1,2}) ?[月월] ?([0-9]{1,2}) ?[日일号]$`)
-	clockTime = regexp.MustCompile(`^([0-9]{1,2})(?:[:.h]([0-9]{2}))?(?::([0-9]{2}))? ?(?:([ap])\.? ?m\.?)?$`)
+	digitDate = lazyregexp.New(`^([0-9]{1,2})([-/.])([0-9]{1,2})[-/.]([0-9]{4})$`)
+	isoDate   = lazyregexp.New(`^([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})$`)
+	hanDate   = lazyregexp.New(`^([0-9]{4}) ?[年년] ?([0-9]{1,2}) ?[月월] ?([0-9]{1,2}) ?[日일号]$`)
+	clockTime = lazyregexp.New(`^([0-9]{1,2})(?:[:.h]([0-9]{2}))?(?::([0-9]{2}))? ?(?:([ap])\.? ?m\.?)?$`)
 )
 
 // parseDate reads a text that is a date as a whole, or returns nil.
@@ -62,7 +62,7 @@ func parseDate(s, order string) *date {
 		}
 		return nil
 	}
-	for _, form := range [...]*regexp.Regexp{isoDate, hanDate} {
+	for _, form := range [...]*lazyregexp.Regexp{isoDate, hanDate} {
 		if m := form.FindStringSubmatch(s); m != nil {
 			return dayOf(number(m[1]), number(m[2]), number(m[3]), order)
 		}

@@ -1,11 +1,11 @@
 package compare
 
 import (
-	"regexp"
 	"strings"
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/lazyregexp"
 )
 
 // isFormula reports whether an accepted answer has mathematical signs, so that the ways
@@ -20,7 +20,7 @@ func isFormula(s string) bool {
 }
 
 // algebra is a short term such as 3x-2.
-var algebra = regexp.MustCompile(`^[-−+]?[0-9]*[a-z]?( ?[-−+*/] ?[0-9a-z]+)+$|^[0-9]+[a-z]$`)
+var algebra = lazyregexp.New(`^[-−+]?[0-9]*[a-z]?( ?[-−+*/] ?[0-9a-z]+)+$|^[0-9]+[a-z]$`)
 
 // isLongWord makes a predicate that is true for every rune if s has a word of four
 // letters or more.
@@ -29,7 +29,7 @@ func isLongWord(s string) func(rune) bool {
 	return func(rune) bool { return long }
 }
 
-var longWord = regexp.MustCompile(`\pL{4}`)
+var longWord = lazyregexp.New(`\pL{4}`)
 
 // canonical returns a formula in the one form that is compared: without typesetting and
 // spaces, with one way to write roots, powers, products and fractions. Numbers that a
@@ -54,15 +54,15 @@ func canonical(s string) string {
 }
 
 var (
-	apart        = regexp.MustCompile(`([0-9]) +([0-9])`)
+	apart        = lazyregexp.New(`([0-9]) +([0-9])`)
 	formulaForms = strings.NewReplacer(" ", "", "−", "-", "–", "-", "²", "^2", "³", "^3", "bmatrix", "pmatrix", "sqrt", "√", "**", "^",
 		"oo", "∞", "degrees", "°", "degree", "°", `\$`, "$", `\ `, "")
-	braced    = regexp.MustCompile(`\{([^{}]?|[0-9.]+)\}`)
-	rooted    = regexp.MustCompile(`√\(([^()]*)\)`)
-	product   = regexp.MustCompile(`([0-9a-zA-Zπ)])[·*×]([a-zA-Zπ√(])`)
-	thousands = regexp.MustCompile(`\b[0-9]{1,3}(,[0-9]{3})+\b`)
-	names     = regexp.MustCompile(`^[a-z](\([a-z]\))?[=∈]`)
-	about     = regexp.MustCompile(`≈.*$`)
+	braced    = lazyregexp.New(`\{([^{}]?|[0-9.]+)\}`)
+	rooted    = lazyregexp.New(`√\(([^()]*)\)`)
+	product   = lazyregexp.New(`([0-9a-zA-Zπ)])[·*×]([a-zA-Zπ√(])`)
+	thousands = lazyregexp.New(`\b[0-9]{1,3}(,[0-9]{3})+\b`)
+	names     = lazyregexp.New(`^[a-z](\([a-z]\))?[=∈]`)
+	about     = lazyregexp.New(`≈.*$`)
 )
 
 // sameFormula reports whether a stated formula is the accepted one. A name before it and

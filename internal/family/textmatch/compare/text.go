@@ -10,6 +10,7 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
 )
 
 // Mode says how texts are compared.
@@ -116,7 +117,7 @@ func withoutArticle(s string) string {
 }
 
 // spelledOut is a word whose letters are written apart.
-var spelledOut = regexp.MustCompile(`^\pL([ -]\pL){2,}$`)
+var spelledOut = lazyregexp.New(`^\pL([ -]\pL){2,}$`)
 
 // Same reports whether two values are accepted, as they are where there are values.
 func (*Texts) Same(_, _ any) bool { return true }

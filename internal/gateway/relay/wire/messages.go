@@ -1,10 +1,11 @@
 package wire
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/lazyregexp"
 )
 
 // plainMessages are fields of the Messages API without content that needs a
@@ -14,7 +15,7 @@ const plainMessages = " cache_control context_management diagnostics max_tokens 
 
 // clientTool matches the types of Anthropic's tools that the client runs. Tools
 // without a type, or of the type "custom", are the client's own.
-var clientTool = regexp.MustCompile(`^(custom|(bash|text_editor|computer|memory)_[0-9]{8})$`)
+var clientTool = lazyregexp.New(`^(custom|(bash|text_editor|computer|memory)_[0-9]{8})$`)
 
 // Messages checks a request of Anthropic's Messages API, or of its counting of
 // tokens.
