@@ -1,0 +1,219 @@
+package wheels
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"securebench/internal/redact"
+	"securebench/internal/source"
+)
+
+// defaultIndex is where wheels come from unless a setting says otherwise.
+const defaultIndex = "https://pypi.org/simple"
+
+// maxFile is the largest configuration file.
+const maxFile = 1 << 20
+
+// pip is the configuration of the pip client: its files, of which a later one wins,
+// and then the variables PIP_*.
+type pip struct {
+	getenv   func(string) string
+	settings map[string]string
+}
+
+// loadPip reads the files that pip would read.
+func loadPip(getenv func(string) string) (*pip, error) {
+	p := &pip{getenv: getenv, settings: map[string]string{}}
+	own := getenv("PIP_CONFIG_FILE")
+	if own == os.DevNull {
+		return p, nil
+	}
+	home, config := getenv("HOME"), getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(config) {
+		config = filepath.Join(home, ".config")
+	}
+	files := []string{"/etc/xdg/pip/pip.conf", "/etc/pip.conf"}
+	if home != "" {
+		files = append(files, filepath.Join(home, ".pip", "pip.conf"), filepath.Join(config, "pip", "pip.conf"))
+	}
+	if venv := getenv("VIRTUAL_ENV"); venv != "" {
+		files = append(files, filepath.Join(venv, "pip.conf"))
+	}
+	if own != "" {
+		files = append(files, own)
+	}
+	for _, name := range files {
+		text, err := source.ReadFile(name, maxFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading pip's configuration: %w", err)
+		}
+		p.add(string(text))
+	}
+	return p, nil
+}
+
+// add takes the sections global and download of a file. What is indented goes on with
+// the value above it.
+func (p *pip) add(text string) {
+	sections, section, key := map[string]map[string]string{"global": {}, "download": {}}, "", ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \t\r\n")
+		words := strings.TrimSpace(line)
+		switch {
+		case words == "" || words[0] == '#' || words[0] == ';':
+		case words[0] == '[' && strings.HasSuffix(words, "]"):
+			section, key = words[1:len(words)-1], ""
+		case words != line && key != "":
+			if s := sections[section]; s != nil {
+				s[key] += "\n" + words
+			}
+		default:
+			at := strings.IndexAny(words, "=:")
+			if at < 0 {
+				continue
+			}
+			key = settingName(words[:at])
+			if s := sections[section]; s != nil {
+				s[key] = strings.TrimSpace(words[at+1:])
+			}
+		}
+	}
+	for _, name := range []string{"global", "download"} {
+		for key, value := range sections[name] {
+			p.settings[key] = value
+		}
+	}
+}
+
+// settingName is the one spelling of a setting.
+func settingName(s string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.Trim(strings.TrimSpace(s), "-")), "_", "-")
+}
+
+// get returns a setting, "" if there is none.
+func (p *pip) get(key string) string {
+	if v := p.getenv("PIP_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))); v != "" {
+		return v
+	}
+	return p.settings[key]
+}
+
+// isOn reports whether a switch is on.
+func (p *pip) isOn(key string) bool {
+	switch strings.ToLower(p.get(key)) {
+	case "1", "true", "yes", "on", "y", "t":
+		return true
+	}
+	return false
+}
+
+// folders are the local folders in which pip looks for wheels (find-links).
+func (p *pip) folders() (out []string) {
+	for _, at := range strings.Fields(p.get("find-links")) {
+		if path, ok := strings.CutPrefix(at, "file://"); ok {
+			at = path
+		}
+		if filepath.IsAbs(at) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// indexes are the addresses of registries, in the order in which they are asked.
+func (p *pip) indexes() (out []*url.URL, err error) {
+	if p.isOn("no-index") {
+		return nil, nil
+	}
+	first := p.get("index-url")
+	if first == "" {
+		first = defaultIndex
+	}
+	for _, at := range append([]string{first}, strings.Fields(p.get("extra-index-url"))...) {
+		u, err := url.Parse(strings.TrimSuffix(at, "/") + "/")
+		if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, errors.New("an index of pip's configuration is no address: want one such as " + defaultIndex)
+		}
+		if err := p.checkScheme(u); err != nil {
+			return nil, fmt.Errorf("pip's configuration: %w", err)
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// checkScheme refuses addresses whose answers, or the credentials for them, others on
+// the way could read.
+func (p *pip) checkScheme(u *url.URL) error {
+	if u.Scheme == "https" || u.Scheme == "http" && (isLoopback(u.Hostname()) || p.trusts(u)) {
+		return nil
+	}
+	return fmt.Errorf("%s must be an https address", redact.Quote(u.Redacted()))
+}
+
+// trusts reports whether the setting trusted-host names the host of an address.
+func (p *pip) trusts(u *url.URL) bool {
+	for _, host := range strings.Fields(p.get("trusted-host")) {
+		if host == u.Hostname() || host == u.Host {
+			return true
+		}
+	}
+	return false
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// transport is how registries are reached: through the configured proxy, with the
+// configured authorities or those of the system.
+func (p *pip) transport() (*http.Transport, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	name := p.get("cert")
+	if name == "" {
+		name = p.getenv("REQUESTS_CA_BUNDLE")
+	}
+	if name != "" {
+		text, err := source.ReadFile(name, 16<<20)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificates of pip's configuration: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s, which pip's configuration names, holds no certificate in PEM form", redact.Escape(name))
+		}
+	}
+	first := func(names ...string) string {
+		for _, name := range names {
+			if v := p.getenv(name); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	proxy := httpproxy.Config{HTTPProxy: first("http_proxy", "HTTP_PROXY"), HTTPSProxy: first("https_proxy", "HTTPS_PROXY"), NoProxy: first("no_proxy", "NO_PROXY")}
+	if own := p.get("proxy"); own != "" {
+		proxy.HTTPProxy, proxy.HTTPSProxy = own, own
+	}
+	choose := proxy.ProxyFunc()
+	return &http.Transport{
+		Proxy:           func(r *http.Request) (*url.URL, error) { return choose(r.URL) },
+		TLSClientConfig: conf, TLSHandshakeTimeout: handshake, ResponseHeaderTimeout: patience,
+		MaxResponseHeaderBytes: 1 << 20, ForceAttemptHTTP2: true,
+	}, nil
+}
