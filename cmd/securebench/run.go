@@ -107,7 +107,7 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.OpenEngine, o.Proxy = a.engine(), a.proxy
+			o.OpenEngine, o.Proxy, o.Config.Getenv = a.engine(), a.proxy, a.around().Getenv
 			if f.preview.dryRun {
 				return a.preview(c.Context(), f, o)
 			}

@@ -82,6 +82,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if err != nil {
 		return err
 	}
+	tester.Getenv = a.around().Getenv
 	reg := families.All()
 	w, err := workload.Load(ctx, loc, reg, f.limit, workload.Demands{Image: family.Family.RunsIn, Strict: f.strict, Leaks: true, Agent: scoring.ProgramFootprint,
 		Task: func(_ pack.Row, t task.Task) error {

@@ -41,6 +41,9 @@ type Tester struct {
 	ScoreTimeouts bool
 	Limits        Limits
 	Sandbox       Sandbox
+	// Getenv returns a variable of the environment, for what is fetched; no part of the
+	// tester YAML. Nil has none.
+	Getenv func(string) string
 }
 
 // Harness configures how candidates are produced.

@@ -60,6 +60,9 @@ type Family struct {
 	// Boxed reports whether a row's verification runs in the row's image although
 	// NeedsImage is false; nil means that none does.
 	Boxed func(task.EvaluatorView) bool
+	// MathVerify reports whether a row's verification uses [Resources.MathVerify]; nil
+	// means that none does.
+	MathVerify func(task.EvaluatorView) bool
 	// Images names the images that a row's verification needs besides the
 	// row's own; nil means none.
 	Images func(task.SandboxView) []string
@@ -209,6 +212,10 @@ type Resources struct {
 	Image func(ref string) (sandbox.Image, bool)
 	// Commands says which dangerous commands checkers may use.
 	Commands Commands
+	// MathVerify returns the read-only tree of Python's library for comparing
+	// mathematical expressions, which is fetched when it is first needed; nil without
+	// an engine.
+	MathVerify func(context.Context) (sandbox.Overlay, error)
 	// Checkouts prepares the repositories of images; nil without an engine.
 	Checkouts *checkout.Keeper
 }

@@ -149,6 +149,11 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 	if err := r.acceptGiven(); err != nil {
 		return nil, err
 	}
+	if o.Hub == nil {
+		if err := r.scorer.Equip(ctx, r.work, o.Config, o.Notice); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.elsewhere(); err != nil {
 		return nil, err
 	}

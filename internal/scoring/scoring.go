@@ -25,6 +25,7 @@ import (
 	"securebench/internal/sandbox/imageconfig"
 	"securebench/internal/sandbox/platform"
 	"securebench/internal/source"
+	"securebench/internal/wheels"
 	"securebench/internal/workload"
 )
 
@@ -42,6 +43,7 @@ type Scorer struct {
 	Verifiers map[string]family.Verifier // by family
 	Files     family.Files               // of the pack
 	Checkouts *checkout.Keeper           // of the images
+	Wheels    *wheels.Store              // Python's libraries on the engine
 	// Derive derives a secret from the salt, for the use that the label names.
 	Derive func(label string) [32]byte
 	// Workers is how many candidates are scored at the same time outside of a run.
@@ -87,12 +89,33 @@ func OpenForReview(ctx context.Context, name string, w *workload.Workload, open 
 		return nil, errors.Join(err, s.Close())
 	}
 	plan, err := s.Plan(ctx, w, cfg)
+	if err == nil {
+		err = s.Equip(ctx, w, cfg, warn)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.Derive, s.Workers = salt.Derive, plan.Verifications
 	s.MakeVerifiers(w.Families, name, cfg, s.Workers)
 	return s, nil
+}
+
+// Equip makes the store of Python's libraries, and sees that those are on the engine
+// which the used rows need. notice gets a line before anything is fetched.
+func (s *Scorer) Equip(ctx context.Context, w *workload.Workload, cfg *config.Tester, notice func(string)) error {
+	if s.Engine == nil {
+		return nil
+	}
+	getenv := cfg.Getenv
+	if getenv == nil {
+		getenv = func(string) string { return "" }
+	}
+	s.Wheels = wheels.NewStore(s.Engine, getenv, notice)
+	if !w.MathVerify {
+		return nil
+	}
+	_, err := s.Wheels.Tree(ctx, wheels.MathVerify())
+	return err
 }
 
 // MakeVerifiers makes the verifiers of the families that have one, for so many
@@ -104,6 +127,9 @@ func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Te
 	if s.Engine != nil {
 		s.Checkouts = checkout.NewKeeper(s.Engine, checkout.Options{Run: runID, Limits: Limits(cfg.Limits)})
 		r.Engine, r.Checkouts = s.Engine, s.Checkouts
+	}
+	if s.Wheels != nil {
+		r.MathVerify = func(ctx context.Context) (sandbox.Overlay, error) { return s.Wheels.Tree(ctx, wheels.MathVerify()) }
 	}
 	s.Verifiers = map[string]family.Verifier{}
 	for name, f := range reg {

@@ -83,6 +83,8 @@ type Workload struct {
 	// Loads are what verifiable rows need of the engine's machine, each with the
 	// first task.
 	Loads map[capacity.Load]string
+	// MathVerify says that verifiable rows compare mathematical expressions.
+	MathVerify bool
 	// Kinds are what candidates of verifiable rows are.
 	Kinds map[task.CandidateKind]bool
 
@@ -159,6 +161,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 			last.CheckedIn = append(last.CheckedIn, ref)
 		}
 	}
+	w.MathVerify = w.MathVerify || fam.MathVerify != nil && fam.MathVerify(t.Evaluator())
 	w.Kinds[t.Agent().Extraction().Kind] = true
 	if l := w.Load(t); w.Loads[l] == "" {
 		w.Loads[l] = t.ID()

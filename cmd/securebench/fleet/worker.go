@@ -112,7 +112,7 @@ func (g group) work(ctx context.Context, f workerFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	o.Engine, o.Say = engine.Info(), g.Notice
-	o.Open = site.Opener(site.Options{Engine: engine, Slots: f.slots, Mirror: f.mirror, Warn: warn, Say: g.Notice})
+	o.Open = site.Opener(site.Options{Engine: engine, Slots: f.slots, Mirror: f.mirror, Getenv: g.Getenv, Warn: warn, Say: g.Notice})
 	err = worker.Run(ctx, o)
 	if errors.Is(err, worker.ErrDrained) {
 		return fault.Errorf(fault.Drained, "%w", err)

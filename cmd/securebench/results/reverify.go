@@ -119,7 +119,7 @@ func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err e
 	if err != nil {
 		return err
 	}
-	review.Config = tester
+	review.Config, tester.Getenv = tester, g.Getenv
 	if review.Work, err = workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: family.Family.RunsIn}); err != nil {
 		return err
 	}

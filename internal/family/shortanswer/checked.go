@@ -8,6 +8,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/checker"
+	"securebench/internal/family/mathmatch"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
@@ -30,7 +31,7 @@ func checkerOf(match jsontext.Value) (o checker.Options, ok bool) {
 	return m.Options, m.Type == byChecker
 }
 
-// boxed reports whether a row is judged in a sandbox.
+// boxed reports whether a checker of the pack judges a row.
 func boxed(v task.EvaluatorView) bool {
 	match, _ := v.Get("match")
 	_, ok := checkerOf(match.Value)
@@ -85,13 +86,13 @@ func (judging) Twins(_ context.Context, c family.Case) ([]family.Twin, error) {
 
 var _ family.Twinner = judging{}
 
-// readCase reads a row of either kind.
-func readCase(checkers *checker.Checkers) func(family.Case) (textmatch.Scorer, error) {
+// readCase reads a row of any kind.
+func readCase(checkers *checker.Checkers, comparer *mathmatch.Comparer) func(family.Case) (textmatch.Scorer, error) {
 	return func(c family.Case) (textmatch.Scorer, error) {
 		match, _ := c.Evaluator.Get("match")
 		if o, ok := checkerOf(match.Value); ok {
 			return readChecked(checkers, o, c)
 		}
-		return readRow(c.Evaluator)
+		return readRow(c, comparer)
 	}
 }

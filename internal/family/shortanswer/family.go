@@ -10,8 +10,11 @@ import (
 
 	"securebench/internal/capacity"
 	"securebench/internal/family"
+	"securebench/internal/family/mathmatch"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/compare"
+	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/task"
 )
 
@@ -42,10 +45,18 @@ func Family() family.Family {
 		PublicMetadata: []string{"candidate_answer", "expected_answer"},
 		Baselines:      append(family.Constants("0", "1", "true", "false", "yes", "no"), family.Echo("question")),
 		EvalFiles:      [][]string{{"match", "path"}},
-		Boxed:          boxed,
-		Kept:           capacity.Footprint{Boxes: 1}, // the sandbox of a checker
+		Boxed:          func(v task.EvaluatorView) bool { return boxed(v) || isMath(v) },
+		MathVerify:     isMath,
+		Kept:           capacity.Footprint{Boxes: 3}, // of a checker, to read expressions, and to compare them
 		NewVerifier:    newVerifier,
 	}
+}
+
+// isMath reports whether a row compares mathematical expressions.
+func isMath(v task.EvaluatorView) bool {
+	var m match
+	r, ok := v.Get("match")
+	return ok && json.Unmarshal(r.Value, &m) == nil && m.Type == byMath
 }
 
 // check refuses gold answers that are empty after normalisation, which an empty
@@ -71,6 +82,12 @@ func check(row family.Row) (out []family.Problem) {
 				Fix: "spaces, quotes and . , ; : at either end are ignored"})
 		case rules.Type == byNumber && !isNumber:
 			out = append(out, family.Problem{Path: path, Message: "must be a number because eval.match.type is number"})
+		}
+	}
+	if rules.Type == byMath && len(out) == 0 {
+		if _, err := mathmatch.NewKey(golds(row.Eval["accepted_answers"]), answer.Ask("", "", vocabulary.Every)); err != nil {
+			out = append(out, family.Problem{Path: []string{"eval", "accepted_answers"}, Message: err.Error(),
+				Fix: "eval.match.type math wants LaTeX, such as \\frac{3}{4} or (-\\infty, 3]"})
 		}
 	}
 	if _, err := newKey(row.Eval["accepted_answers"], row.Eval["tolerance"], row.Eval["match"]); err != nil && len(out) == 0 {

@@ -18,7 +18,7 @@ import (
 var (
 	errNoAnswers  = errors.New("accepted_answers must be a non-empty list of strings and numbers")
 	errTolerance  = errors.New("tolerance must be a number of at least 0 with at most 400 digits and an exponent of at most 400")
-	errMatchType  = errors.New("match.type must be number, text, span, set or regex")
+	errMatchType  = errors.New("match.type must be number, text, span, set, regex or math")
 	errNotNumber  = errors.New("match.type is number, but an accepted answer is not a number")
 	errMarker     = errors.New("match.marker must not be blank")
 	errSetSize    = errors.New("a set has at most 256 accepted answers")
@@ -41,6 +41,7 @@ const (
 	bySpan    rule = "span"
 	bySet     rule = "set"
 	byRegex   rule = "regex"
+	byMath    rule = "math"
 )
 
 // match is eval.match as a row writes it.
@@ -113,7 +114,7 @@ func (k *key) readMatch(v jsontext.Value) error {
 		return fmt.Errorf("reading match: %w", err)
 	}
 	switch m.Type {
-	case byNumber, byText, bySpan, bySet, byRegex:
+	case byNumber, byText, bySpan, bySet, byRegex, byMath:
 		k.rule = m.Type
 	case byDefault:
 		if m.Language == nil && m.Marks == nil && m.Pattern == nil {
@@ -151,7 +152,7 @@ func (k *key) readAnswer(v jsontext.Value) (accepted, error) {
 		return accepted{}, errNoAnswers
 	}
 	a := accepted{text: text}
-	if k.rule == byText || k.rule == bySpan || k.rule == byRegex {
+	if k.rule == byText || k.rule == bySpan || k.rule == byRegex || k.rule == byMath {
 		return a, nil
 	}
 	if n, ok := compare.ParseNumber(text); ok {

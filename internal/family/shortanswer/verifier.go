@@ -30,18 +30,20 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/checker"
+	"securebench/internal/family/mathmatch"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/task"
 )
 
-// newVerifier returns the family's verifier. Only rows that a checker judges need
-// sandboxes.
+// newVerifier returns the family's verifier. Only rows that a checker judges, or that
+// compare mathematical expressions, need sandboxes.
 func newVerifier(r family.Resources) family.Verifier {
-	checkers := checker.New(r)
-	return judging{textmatch.NewJudging(readCase(checkers), checkers.Close)}
+	checkers, comparer := checker.New(r), mathmatch.New(r)
+	return judging{textmatch.NewJudging(readCase(checkers, comparer), checkers.Close, comparer.Close)}
 }
 
-func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+func readRow(c family.Case, comparer *mathmatch.Comparer) (textmatch.Scorer, error) {
+	v := c.Evaluator
 	accepted, ok := v.Get("accepted_answers")
 	if !ok {
 		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), errNoAnswers)
@@ -56,7 +58,13 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	text, _ := question.Text()
 	format, _ := v.Get("answer_format")
 	hint, _ := format.Text()
-	return k, k.ask(text, hint)
+	if err := k.ask(text, hint); err != nil {
+		return nil, err
+	}
+	if k.rule == byMath {
+		return newMathJudge(k, golds(accepted.Value), comparer, c)
+	}
+	return k, nil
 }
 
 // Match scores a candidate.
@@ -66,6 +74,20 @@ func (k *key) Match(candidate string) family.Verdict { return k.match(candidate,
 func (k *key) MatchCutOff(candidate string) family.Verdict { return k.match(candidate, true) }
 
 func (k *key) match(candidate string, cut bool) family.Verdict {
+	metadata := k.metadata(candidate)
+	v := k.decide(candidate, cut)
+	if v.reason != "" {
+		return textmatch.Fail(v.reason, v.message, metadata)
+	}
+	metadata["match_strategy"] = v.strategy
+	if v.index >= 0 {
+		metadata["matched_answer_index"] = v.index
+	}
+	return textmatch.Pass(metadata)
+}
+
+// metadata is what every verdict has.
+func (k *key) metadata(candidate string) map[string]any {
 	metadata := map[string]any{
 		"candidate_answer":      textmatch.Excerpt(candidate),
 		"expected_answer":       task.Redacted,
@@ -77,13 +99,5 @@ func (k *key) match(candidate string, cut bool) family.Verdict {
 	if k.tolerance != nil {
 		metadata["tolerance"] = task.Redacted
 	}
-	v := k.decide(candidate, cut)
-	if v.reason != "" {
-		return textmatch.Fail(v.reason, v.message, metadata)
-	}
-	metadata["match_strategy"] = v.strategy
-	if v.index >= 0 {
-		metadata["matched_answer_index"] = v.index
-	}
-	return textmatch.Pass(metadata)
+	return metadata
 }

@@ -26,6 +26,13 @@ type Judge interface {
 	Judge(ctx context.Context, candidate string) (family.Verdict, error)
 }
 
+// A CutJudge is a [Judge] that decides otherwise about an answer that was cut off.
+type CutJudge interface {
+	Judge
+	// JudgeCutOff decides about such a candidate in the place of Judge.
+	JudgeCutOff(ctx context.Context, candidate string) (family.Verdict, error)
+}
+
 // Cut is a [Scorer] that decides otherwise about an answer that was cut off, because it
 // had reached its most tokens.
 type Cut interface {
@@ -87,6 +94,9 @@ func (s session) Verify(ctx context.Context, c candidate.Candidate) (family.Verd
 	}
 	if !utf8.Valid(data) {
 		return Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8", nil), nil
+	}
+	if j, ok := s.scorer.(CutJudge); ok && c.CutOff {
+		return j.JudgeCutOff(ctx, string(data))
 	}
 	if j, ok := s.scorer.(Judge); ok {
 		return j.Judge(ctx, string(data))

@@ -57,6 +57,8 @@ type Options struct {
 	Engine sandbox.Engine
 	Slots  int    // calls at the same time; 0 is what the machine has room for
 	Mirror string // the registry from which images are pulled, instead of their own; "" is none
+	// Getenv is this machine's environment, for what is fetched; nil has none.
+	Getenv func(string) string
 	// Warn reports what does not stop a call, and Say what takes long.
 	Warn, Say func(string)
 }
@@ -81,6 +83,7 @@ func open(ctx context.Context, o Options, set worker.Setting) (_ *Site, err erro
 		order = produces
 	}
 	cfg := configuration(order)
+	cfg.Getenv = o.Getenv
 	public, eval := digests(order.Public), digests(order.Eval)
 	s := &Site{images: newImages(o, order.Images, set.Pulled), families: families.All(), users: map[workload.User]sandbox.User{}}
 	s.scorer = &scoring.Scorer{Engine: o.Engine, Images: order.Images, Image: s.images.known}
@@ -98,6 +101,9 @@ func open(ctx context.Context, o Options, set worker.Setting) (_ *Site, err erro
 	}
 	plan, err := s.scorer.Plan(ctx, w, cfg)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.scorer.Equip(ctx, w, cfg, o.Say); err != nil {
 		return nil, err
 	}
 	s.slots = plan.Workers

@@ -1,0 +1,287 @@
+package mathmatch
+
+import (
+	"slices"
+	"strings"
+)
+
+// finish finds the shape of an expression, of which only tokens of mathematics are
+// left, and what of it is compared.
+func (e stated) finish(tokens []token, asked *Asked, gold *stated) (stated, refusal) {
+	tokens = trim(tokens)
+	if len(tokens) == 0 {
+		return stated{}, blank
+	}
+	if !balanced(tokens) {
+		return stated{}, unbalanced
+	}
+	if gold != nil && e.percent && !gold.percent && !asked.percent {
+		return stated{}, otherPercent
+	}
+	if gold == nil || gold.shape != equation {
+		var r refusal
+		if tokens, r = assigned(tokens, gold); r != "" {
+			return stated{}, r
+		}
+	}
+	for _, b := range [][2]string{{"(", ")"}, {"[", "]"}} {
+		if inner, ok := bracketed(tokens, b[0], b[1]); ok && scalar(inner) == matrix && !has(inner, ",") {
+			tokens = trim(inner)
+		}
+	}
+	e.shape, e.text = shapeOf(tokens), join(tokens)
+	if gold == nil && e.shape == equation {
+		e.value = e.assigns(tokens, asked)
+	}
+	if inner, ok := bracketed(tokens, `\{`, `\}`); ok {
+		e.text = `\{` + join(inner) + `\}`
+	} else if inner, ok := bracketed(tokens, "{", "}"); ok && len(split(inner, ",")) > 1 {
+		e.text = `\{` + join(inner) + `\}`
+	}
+	return e, ""
+}
+
+// assigned is the side of an assignment that states: x = 5, f(x) = 2x, x \in (1,2), and of
+// several, as in x = 1, y = 2, the list of them. What equates something else states
+// nothing.
+func assigned(tokens []token, gold *stated) ([]token, refusal) {
+	sides := split(tokens, "=")
+	if in := split(tokens, `\in`); len(in) == 2 && isName(in[0]) {
+		return trim(in[1]), ""
+	}
+	if len(sides) == 1 || gold == nil && shapeOf(tokens) == equation {
+		return tokens, ""
+	}
+	if items := split(tokens, ","); len(items) > 1 && isName(split(items[0], "=")[0]) {
+		return values(items, gold)
+	}
+	if !isName(sides[0]) {
+		return nil, notAssigned
+	}
+	return trim(sides[len(sides)-1]), ""
+}
+
+// values lists what several names are assigned. Of one name they are a set, and of
+// different ones in the order of the alphabet a tuple, if the gold is one. An item
+// without a name goes on with the one before.
+func values(items [][]token, gold *stated) (out []token, r refusal) {
+	var names []string
+	for i, item := range items {
+		sides := split(item, "=")
+		switch {
+		case len(sides) == 2 && isName(sides[0]):
+			names = append(names, join(sides[0]))
+		case len(sides) > 1:
+			return nil, notAssigned
+		}
+		if i > 0 {
+			out = append(out, token{',', ","}, token{'s', " "})
+		}
+		out = append(out, trim(sides[len(sides)-1])...)
+	}
+	slices.Sort(names)
+	one := names[0] == names[len(names)-1]
+	if one {
+		return out, ""
+	}
+	if gold == nil || gold.shape != pair && gold.shape != tuple || len(slices.Compact(slices.Clone(names))) != len(items) {
+		return nil, notAssigned
+	}
+	for i, item := range items {
+		if join(split(item, "=")[0]) != names[i] {
+			return nil, notAssigned
+		}
+	}
+	return slices.Concat([]token{{'(', "("}}, out, []token{{')', ")"}}), ""
+}
+
+// isName reports whether tokens are what a value is assigned to: a symbol, one with an
+// index, a function of symbols, or a tuple of symbols.
+func isName(tokens []token) bool {
+	letters := 0
+	for _, t := range trim(tokens) {
+		switch {
+		case t.kind == 'w' && len(t.text) == 1, t.kind == 'c' && len(t.text) > 3 && commands[t.text] && !slices.Contains([]string{`\frac`, `\sqrt`, `\infty`, `\cdot`, `\times`, `\circ`}, t.text):
+			letters++
+		case t.kind == 'w' && len(t.text) <= 3:
+			letters++
+		case t.kind == '(' || t.kind == ')' || t.kind == '_' || t.kind == '{' || t.kind == '}' || t.kind == 's' || t.kind == ',' || t.kind == 'n' && letters > 0 || t.kind == '\'':
+		default:
+			return false
+		}
+	}
+	return letters > 0
+}
+
+// assigns returns what a gold equation assigns to a name, or the set of what it assigns
+// to one name, or nil.
+func (e stated) assigns(tokens []token, asked *Asked) *stated {
+	sides := split(tokens, "=")
+	var rest []token
+	switch items := split(tokens, ","); {
+	case len(sides) == 2 && len(items) == 1 && isNamed(sides[0]):
+		rest = sides[1]
+	case len(items) > 1 && isName(split(items[0], "=")[0]):
+		list, r := values(items, nil)
+		if r != "" {
+			return nil
+		}
+		rest = list
+	default:
+		return nil
+	}
+	v := stated{known: e.known, unit: e.unit}
+	if v, r := v.finish(rest, asked, nil); r == "" {
+		return &v
+	}
+	return nil
+}
+
+// isNamed reports whether tokens are a name, or a measure of one, such as |AB|.
+func isNamed(tokens []token) bool {
+	tokens = trim(tokens)
+	if n := len(tokens); n > 2 && tokens[0].kind == '|' && tokens[n-1].kind == '|' {
+		tokens = tokens[1 : n-1]
+	}
+	return isName(tokens)
+}
+
+// brackets are what opens and closes, each by its token.
+var brackets = map[string]int{"(": 1, "[": 1, "{": 1, `\{`: 1, `\begin`: 1, ")": -1, "]": -1, "}": -1, `\}`: -1, `\end`: -1}
+
+// maxNest is how deep brackets may be.
+const maxNest = 40
+
+// balanced reports whether everything that opens is closed, and not too deep. Round and square brackets
+// may close each other, as in an interval.
+func balanced(tokens []token) bool {
+	var open []string
+	for _, t := range tokens {
+		switch brackets[t.text] {
+		case 1:
+			if open = append(open, t.text); len(open) > maxNest {
+				return false
+			}
+		case -1:
+			if len(open) == 0 {
+				return false
+			}
+			last := open[len(open)-1]
+			open = open[:len(open)-1]
+			round := strings.Contains("([", last) && strings.Contains(")]", t.text)
+			if !round && map[string]string{"{": "}", `\{`: `\}`, `\begin`: `\end`}[last] != t.text {
+				return false
+			}
+		}
+	}
+	return len(open) == 0
+}
+
+// split cuts tokens at a sign that stands in no brackets.
+func split(tokens []token, at string) (out [][]token) {
+	depth, from := 0, 0
+	for i, t := range tokens {
+		switch depth += brackets[t.text]; {
+		case depth == 0 && t.text == at:
+			out = append(out, tokens[from:i])
+			from = i + 1
+		}
+	}
+	return append(out, tokens[from:])
+}
+
+// trim removes spaces at either end.
+func trim(tokens []token) []token {
+	for len(tokens) > 0 && tokens[0].kind == 's' {
+		tokens = tokens[1:]
+	}
+	for len(tokens) > 0 && tokens[len(tokens)-1].kind == 's' {
+		tokens = tokens[:len(tokens)-1]
+	}
+	return tokens
+}
+
+// bracketed returns what is inside of brackets that enclose all.
+func bracketed(tokens []token, open, shut string) ([]token, bool) {
+	n := len(tokens)
+	if n < 2 || tokens[0].text != open || tokens[n-1].text != shut {
+		return nil, false
+	}
+	depth := 0
+	for i, t := range tokens {
+		if depth += brackets[t.text]; depth == 0 && i < n-1 {
+			return nil, false
+		}
+	}
+	return tokens[1 : n-1], true
+}
+
+// has reports whether one of the signs stands outside of brackets.
+func has(tokens []token, signs ...string) bool {
+	return slices.ContainsFunc(signs, func(s string) bool { return len(split(tokens, s)) > 1 })
+}
+
+// shapeOf says what tokens state.
+func shapeOf(tokens []token) shape {
+	tokens = trim(tokens)
+	switch {
+	case has(tokens, "=", `\ne`):
+		return equation
+	case has(tokens, "<", ">", `\le`, `\ge`, `\leq`, `\geq`):
+		return inequality
+	case has(tokens, ":"):
+		return ratio
+	case has(tokens, `\cup`, `\cap`, `\setminus`):
+		return interval
+	case has(tokens, ","), len(tokens) == 1 && tokens[0].text == `\emptyset`, has(tokens, `\pm`), has(tokens, `\mp`):
+		return set
+	}
+	if _, ok := bracketed(tokens, `\{`, `\}`); ok {
+		return set
+	}
+	if inner, ok := bracketed(tokens, "{", "}"); ok {
+		if has(inner, ",") {
+			return set
+		}
+		return shapeOf(inner)
+	}
+	for _, b := range [][2]string{{"(", ")"}, {"[", "]"}, {"(", "]"}, {"[", ")"}} {
+		inner, ok := bracketed(tokens, b[0], b[1])
+		if !ok {
+			continue
+		}
+		switch n := len(split(inner, ",")); {
+		case n == 1 && b[0] == "(" && b[1] == ")":
+			return shapeOf(inner)
+		case n == 2 && b[0] == "(" && b[1] == ")":
+			return pair
+		case n == 2:
+			return interval
+		}
+		return tuple
+	}
+	return scalar(tokens)
+}
+
+// scalar tells matrices, numbers and expressions of symbols apart.
+func scalar(tokens []token) shape {
+	out := number
+	for _, t := range tokens {
+		switch {
+		case t.kind == 'e':
+			return matrix
+		case t.kind == 'w' && t.text != "e" && t.text != "i", t.kind == 'c' && isGreek(t.text):
+			out = expression
+		}
+	}
+	return out
+}
+
+// isGreek reports whether a command is a letter that stands for something.
+func isGreek(name string) bool {
+	switch name {
+	case `\alpha`, `\beta`, `\gamma`, `\delta`, `\epsilon`, `\theta`, `\lambda`, `\mu`, `\phi`, `\omega`, `\sigma`, `\tau`, `\rho`, `\varphi`:
+		return true
+	}
+	return false
+}
