@@ -30,6 +30,9 @@ func TestPacks(t *testing.T) {
 			}
 			out := filepath.Join(t.TempDir(), "out")
 			oracle := securebench(t, nil, "run", dir, "--agent", "oracle", "-q", "--fail-on", "any", "--workers", "2", "-o", out)
+			if filepath.Base(dir) == "math-sample" && os.Getenv("SECUREBENCH_TEST_WHEELS") != "require" && strings.Contains(oracle.stderr, "for math-verify") {
+				t.Skipf("SKIPPED: nothing compares mathematical expressions: %s", oracle.stderr)
+			}
 			if oracle.code != exitDone {
 				t.Errorf("the pack's own solutions: exit %d\n%s%s", oracle.code, oracle.stdout, oracle.stderr)
 			}
@@ -41,11 +44,11 @@ func TestPacks(t *testing.T) {
 			if nothing.code != exitDone || field(nothing.stdout, "passed") != "0" || field(nothing.stdout, "verified") != fmt.Sprint(total) {
 				t.Errorf("nothing: exit %d\n%s%s", nothing.code, nothing.stdout, nothing.stderr)
 			}
-			if filepath.Base(dir) != "terminal-bench-sample" {
+			if name := filepath.Base(dir); name != "terminal-bench-sample" && name != "math-sample" {
 				return // other tests derive verdicts of the other families again
 			}
 			again := securebench(t, nil, "reverify", out, "--pack", dir)
-			if equal := fmt.Sprintf("%d equal, 0 different", total); total != 5 || again.code != exitDone || !strings.Contains(again.stdout, equal) {
+			if equal := fmt.Sprintf("%d equal, 0 different", total); total < 5 || again.code != exitDone || !strings.Contains(again.stdout, equal) {
 				t.Errorf("%d tasks, again: exit %d\n%s%s", total, again.code, again.stdout, again.stderr)
 			}
 		})

@@ -90,22 +90,39 @@ type Cache struct {
 // OpenCache opens the cache: dir, else $SECUREBENCH_WHEEL_CACHE, else the user's cache
 // folder.
 func OpenCache(dir string, getenv func(string) string) (*Cache, error) {
-	dir = cmp.Or(dir, getenv("SECUREBENCH_WHEEL_CACHE"))
-	if dir == "" {
-		base := getenv("XDG_CACHE_HOME")
-		if home := getenv("HOME"); !filepath.IsAbs(base) && filepath.IsAbs(home) {
-			base = filepath.Join(home, ".cache")
-		}
-		if !filepath.IsAbs(base) {
-			return nil, fault.Errorf(fault.Config, "there is no folder for Python's libraries: set SECUREBENCH_WHEEL_CACHE")
-		}
-		dir = filepath.Join(base, "securebench", "wheels")
+	if dir = cmp.Or(dir, folder(getenv)); dir == "" {
+		return nil, fault.Errorf(fault.Config, "there is no folder for Python's libraries: set SECUREBENCH_WHEEL_CACHE")
 	}
 	root, err := durable.OpenFolder(dir, 0o755)
 	if err != nil {
 		return nil, cacheError(err)
 	}
 	return &Cache{root: root, name: dir, getenv: getenv, pause: time.Second}, nil
+}
+
+// folder is where the cache is unless it is said, "" if there is no such folder.
+func folder(getenv func(string) string) string {
+	if dir := getenv("SECUREBENCH_WHEEL_CACHE"); dir != "" {
+		return dir
+	}
+	base := getenv("XDG_CACHE_HOME")
+	if home := getenv("HOME"); !filepath.IsAbs(base) && filepath.IsAbs(home) {
+		base = filepath.Join(home, ".cache")
+	}
+	if !filepath.IsAbs(base) {
+		return ""
+	}
+	return filepath.Join(base, "securebench", "wheels")
+}
+
+// IsCached reports whether the cache has all of a set. It makes no cache.
+func IsCached(s Set, getenv func(string) string) bool {
+	root, err := os.OpenRoot(folder(getenv))
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	return len((&Cache{root: root}).Missing(s)) == 0
 }
 
 func cacheError(err error) error {

@@ -103,6 +103,9 @@ func TestFetch(t *testing.T) {
 		if err := c.Fetch(t.Context(), set, quiet); err != nil {
 			t.Fatal(err)
 		}
+		if !IsCached(set, func(name string) string { return map[string]string{"SECUREBENCH_WHEEL_CACHE": dir}[name] }) || IsCached(set, func(string) string { return "" }) {
+			t.Error("whether it is in the cache is not known")
+		}
 		if n := asked.Load(); n != 2 || len(c.Missing(set)) != 0 {
 			t.Errorf("%d requests, %v is missing", n, c.Missing(set))
 		}

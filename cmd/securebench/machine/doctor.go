@@ -14,6 +14,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/engines"
 	"securebench/internal/scoring"
+	"securebench/internal/wheels"
 )
 
 const doctorHelp = `Check what this machine offers to the sandbox engines, native and docker: each
@@ -63,10 +64,19 @@ func (g group) diagnose(found []engines.Examination, asJSON bool) error {
 		return fault.As(fault.Problems, errNone)
 	}
 	if !asJSON {
-		_, err := fmt.Fprintf(g.Stdout, "\nA run with sandbox.engine auto takes %s.\n", found[first].Engine)
+		_, err := fmt.Fprintf(g.Stdout, "\nA run with sandbox.engine auto takes %s.\n%s\n", found[first].Engine, libraries(g.Getenv))
 		return err
 	}
 	return nil
+}
+
+// libraries says whether packs that compare mathematical expressions need a registry.
+func libraries(getenv func(string) string) string {
+	set := wheels.MathVerify()
+	if wheels.IsCached(set, getenv) {
+		return set.Title() + ", which compares mathematical answers, is in the cache."
+	}
+	return set.Title() + ", which compares mathematical answers, is fetched from the Python registry when a pack first needs it."
 }
 
 // runs reports whether an engine can run.

@@ -25,14 +25,14 @@ func TestDiagnosis(t *testing.T) {
 		json  []string
 	}{
 		"one runs": {[]engines.Examination{{Engine: "native", Requirements: []sandbox.Requirement{good, bad}}, {Engine: "docker", Requirements: []sandbox.Requirement{good, option}}}, "",
-			[]string{"native: cannot run\n", "NO ", `no\x0arunc`, "to fix:", "apt-get install runc\n", "docker: can run\n", "no (optional)", "\nA run with sandbox.engine auto takes docker.\n"},
+			[]string{"native: cannot run\n", "NO ", `no\x0arunc`, "to fix:", "apt-get install runc\n", "docker: can run\n", "no (optional)", "\nA run with sandbox.engine auto takes docker.\n", "math-verify 0.9.0 for Python, which compares mathematical answers, is fetched"},
 			[]string{`{"engine":"native","runs":false,"requirements":[{"name":"an engine that answers","optional":false,"holds":true,"found":"Docker 20.10","fix":""},{`, `{"engine":"docker","runs":true,`}},
 		"none runs": {[]engines.Examination{{Engine: "native", Requirements: []sandbox.Requirement{bad}}}, fault.Problems,
 			[]string{"native: cannot run\n"}, []string{`"runs":false`}},
 	} {
 		for _, asJSON := range []bool{false, true} {
 			var out strings.Builder
-			err := group{&subcommand.Shell{Stdout: &out}}.diagnose(c.found, asJSON)
+			err := group{&subcommand.Shell{Stdout: &out, Getenv: func(string) string { return "" }}}.diagnose(c.found, asJSON)
 			if (err != nil) != (c.kind != "") || err != nil && (fault.KindOf(err) != c.kind || !errors.Is(err, errNone)) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -92,7 +92,7 @@ func TestSandboxes(t *testing.T) {
 func (l lab) takenOver(t *testing.T) {
 	payload, works := "", false
 	for level := 1; level < 16 && !works; level++ { // of the stack, in which the question is
-		payload = fmt.Sprintf("__import__('sys')._getframe(%d).f_locals['question'][0]", level)
+		payload = fmt.Sprintf("sympify(__import__('sys')._getframe(%d).f_locals['question'][0])", level)
 		works = l.ask(t, "math_weak", bySrepr, payload) == "equal"
 	}
 	if !works {

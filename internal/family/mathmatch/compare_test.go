@@ -58,7 +58,7 @@ func TestRefused(t *testing.T) {
 		{"What is it?", `\{1,2\}`, `(1,2)`}, {"What is it?", `(1,2)`, `\{1,2\}`}, {"What is it?", `(1,2)`, `[1,2]`}, {"What is it?", "120", `120\%`}, {"What is it?", "120", `120 percent`},
 		{"How long is it in meters?", "5", `5\text{ km}`}, {"What is it?", "120", "120 万"}, {"What is it?", "5", `\text{not } 5`}, {"What is it?", "5", `5 or 6`}, {"What is it?", "5", `\{5\}`}, {"What is it?", "x", "5"},
 		{"What is it?", "5", "5\n6"}, {"What is it?", "5", "5?"}, {"What is it?", "5", `\operatorname{eval}(5)`}, {"What is it?", "5", `\input{5}`}, {"What is it?", "(-2,3)", `(-2, 3`},
-		{"What is it?", "5", `5\text{ mn}`}, {"What is it?", "5", `5_{\text{BC}}`}, {"What is it?", "3", `x=3, y=4`}, {"What is it?", "3:4", `3/4`}, {"What is it?", "3/4", `3:4`},
+		{"What is it?", "5", `5\text{ mn}`}, {"What is it?", "5", `5_{\text{BC}}`}, {"What is it?", "3", `x=3, y=4`}, {"What is it?", "3:4", `3/4`}, {"Expand (x+1)(x-3).", "x^2-2x-3", "Expand (x+1)(x-3)."}, {"How many cups?", "5", "cups 5"}, {"How many cups?", "5", `3\text{ cups }5`}, {"What is it?", "3/4", `3:4`},
 	} {
 		k, err := NewKey([]string{tt.gold}, answer.Ask(tt.question, "", vocabulary.Every))
 		if err != nil {

@@ -242,9 +242,12 @@ func onlyWords(tokens []token, gold *stated) (string, bool) {
 // take checks every token, and takes units, percent signs and words that join values
 // out of an expression.
 func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, r refusal) {
+	behind := false // a unit stands behind a value, and no value behind it
 	for i := 0; i < len(tokens); i++ {
 		t := tokens[i]
 		switch {
+		case behind && (t.kind == 'n' || t.kind == 'c' && t.text != `\}` && t.text != `\circ` && t.text != `\%`):
+			return nil, unknownText
 		case t.kind == 'n' && len(t.text) > maxDigits:
 			return nil, longNumber
 		case t.text == `\%`, t.kind == '%', (t.kind == 'w' || t.kind == 't') && isPercent(t.text):
@@ -262,14 +265,16 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 			continue
 		case t.kind == 't' || t.kind == 'w' && !isSymbols(t.text, gold):
 			if joins[strings.ToLower(strings.TrimSpace(t.text))] {
+				behind = false
 				if before := trim(out); len(before) > 0 && before[len(before)-1].kind != ',' {
 					out = append(out, token{',', ","}, token{'s', " "})
 				}
 				continue
 			}
-			if gold != nil && !asked.isUnit(t.text) {
+			if gold != nil && (len(trim(out)) == 0 || !asked.isUnit(t.text)) {
 				return nil, unknownText
 			}
+			behind = true
 			e.unit = append(e.unit, strings.Fields(textmatch.Lower(t.text))...)
 			i += power(tokens[i+1:])
 			continue
@@ -286,6 +291,7 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 		case t.kind == ';':
 			t = token{',', ","}
 		}
+		behind = behind && t.kind != ','
 		e.known[t.text] = true
 		out = append(out, t)
 	}
