@@ -205,7 +205,10 @@ func (h *Hub) serveRequest(w http.ResponseWriter, _ *http.Request, t ticket) err
 	if t.job == nil {
 		return notThere()
 	}
-	_, err := w.Write(t.job.encoded)
+	b, err := attempt.Encode(t.job.request) // thousands of jobs may be queued: none keeps this
+	if err == nil {
+		_, err = w.Write(b)
+	}
 	return err
 }
 

@@ -37,7 +37,6 @@ type job struct {
 	order
 	id, nonce string
 	pool      int
-	encoded   []byte // the request
 	ended     chan ending
 
 	// What follows is guarded by the hub's lock.
@@ -53,6 +52,7 @@ type job struct {
 	value    []byte               // that the holder has put
 	taken    bool                 // it has ended
 	waits    bool                 // it is counted among those that wait
+	leaves   chan struct{}        // closed when it is out of the queue, after the last grant
 }
 
 // granted is when a job of a room was given to a worker for the last time, and the latest
@@ -72,15 +72,23 @@ func jobID(key record.AttemptKey, kind string) string {
 	return fmt.Sprintf("%s-%d-%s", hex.EncodeToString(sum[:12]), key.Attempt, kind)
 }
 
+// newJob makes a job that nobody knows yet.
+func (h *Hub) newJob(o order) (*job, error) {
+	encoded, err := attempt.Encode(o.request)
+	if err != nil {
+		return nil, err
+	}
+	id := jobID(o.key, o.kind)
+	return &job{order: o, id: id, pool: h.poolOf(o.request), nonce: remote.Nonce(h.Salt, id, encoded), ended: make(chan ending, 1)}, nil
+}
+
 // call queues a job and waits until a worker has done it. An error is an
 // [*attempt.Error].
 func (h *Hub) call(ctx context.Context, o order) (remote.Outcome, error) {
-	encoded, err := attempt.Encode(o.request)
+	j, err := h.newJob(o)
 	if err != nil {
 		return remote.Outcome{}, attempt.Failed(err, o.phase)
 	}
-	id := jobID(o.key, o.kind)
-	j := &job{order: o, id: id, pool: h.poolOf(o.request), encoded: encoded, nonce: remote.Nonce(h.Salt, id, encoded), ended: make(chan ending, 1)}
 	h.add(j)
 	defer h.remove(j)
 	if err := h.publish(ctx, j); err != nil {
@@ -159,6 +167,12 @@ func (h *Hub) publish(ctx context.Context, j *job) error {
 	b, err := attempt.Encode(remote.Job{ID: j.id, Nonce: j.nonce})
 	if err != nil {
 		return err
+	}
+	h.mu.Lock()
+	leaves := j.leaves
+	h.mu.Unlock()
+	if leaves != nil {
+		<-leaves // it would be taken out again
 	}
 	ctx, stop := attended.WithTimeout(ctx, startTime)
 	defer stop()

@@ -205,6 +205,10 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 		h.last[j.waitsIn()] = last
 		h.tally.deliveries++
 	}
+	leaves := make(chan struct{})
+	if !again {
+		j.leaves = leaves
+	}
 	delete(h.tickets, j.ticket)
 	j.beat, j.ticket = time.Now(), random()
 	h.tickets[j.ticket] = ticket{role: j.role, who: who, job: j}
@@ -212,7 +216,10 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	h.mu.Unlock()
 	if !again {
 		h.note(grantLine{Job: id, Grant: out.Grant, Who: who})
-		h.unqueue(j)
+		h.work.Go(func() {
+			defer close(leaves)
+			h.unqueue(j)
+		})
 		h.starts(j, who)
 	}
 	return out

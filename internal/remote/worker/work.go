@@ -230,7 +230,7 @@ func (s *session) next(ctx context.Context, n int) (jobs []*nats.Msg) {
 	}
 	for range 2 {
 		for _, r := range mine {
-			if jobs = append(jobs, s.pull(ctx, r, n-len(jobs), 0)...); len(jobs) == n {
+			if jobs = append(jobs, s.pull(ctx, r, n-len(jobs))...); len(jobs) == n {
 				return jobs
 			}
 		}
@@ -241,11 +241,48 @@ func (s *session) next(ctx context.Context, n int) (jobs []*nats.Msg) {
 	if len(jobs) > 0 || ctx.Err() != nil {
 		return jobs
 	}
-	wait := time.Second
-	if len(mine) > 1 { // the other role's come meanwhile
-		wait /= 4
+	return s.await(ctx, mine)
+}
+
+// awaitTime is how long a worker waits for a job before it asks anew.
+const awaitTime = time.Second
+
+// await waits for a job of any of these roles. What comes for the others meanwhile is read
+// with the next answer.
+func (s *session) await(ctx context.Context, roles []remote.Role) []*nats.Msg {
+	ctx, stop := s.linked(ctx, awaitTime+askTime)
+	defer stop()
+	var err error
+	for _, r := range roles {
+		err = errors.Join(err, s.askFor(r, fmt.Sprintf(`{"batch":1,"expires":%d}`, awaitTime.Nanoseconds())))
 	}
-	return s.pull(ctx, mine[len(mine)-1], 1, wait)
+	for ended := 0; err == nil && ended < len(roles); ended++ {
+		var m *nats.Msg
+		if m, err = s.queue.NextMsgWithContext(ctx); err == nil && s.isJob(ctx, m) {
+			return []*nats.Msg{m}
+		}
+	}
+	if err != nil {
+		_ = attended.Pause(ctx, again) // the hub is away
+	}
+	return nil
+}
+
+// askFor asks the queue of a role for jobs.
+func (s *session) askFor(r remote.Role, ask string) error {
+	return s.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+s.home(r), s.queue.Subject, []byte(ask))
+}
+
+// isJob reports whether a message of the queue is a job, and not the news that there is
+// none.
+func (s *session) isJob(ctx context.Context, m *nats.Msg) bool {
+	if strings.HasPrefix(m.Reply, "$JS.ACK.") {
+		return true
+	}
+	if status := m.Header.Get("Status"); status == "409" || status == "503" {
+		_ = attended.Pause(ctx, again)
+	}
+	return false
 }
 
 // move asks for pools with jobs of roles of which the worker's own has none, and reports
@@ -276,25 +313,17 @@ func (s *session) home(r remote.Role) string {
 	return remote.Stream(s.run.Token, r) + "." + remote.Consumer(s.run.Home[r])
 }
 
-// pull asks the queue of a role for so many jobs at most, and waits for the first for
-// some time.
-func (s *session) pull(ctx context.Context, r remote.Role, n int, wait time.Duration) (jobs []*nats.Msg) {
-	ask := fmt.Sprintf(`{"batch":%d,"no_wait":true}`, n)
-	if wait > 0 {
-		ask = fmt.Sprintf(`{"batch":%d,"expires":%d}`, n, wait.Nanoseconds())
-	}
-	ctx, stop := s.linked(ctx, wait+askTime)
+// pull asks the queue of a role for so many jobs at most that are there.
+func (s *session) pull(ctx context.Context, r remote.Role, n int) (jobs []*nats.Msg) {
+	ctx, stop := s.linked(ctx, askTime)
 	defer stop()
-	err := s.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+s.home(r), s.queue.Subject, []byte(ask))
+	err := s.askFor(r, fmt.Sprintf(`{"batch":%d,"no_wait":true}`, n))
 	for err == nil && len(jobs) < n {
 		var m *nats.Msg
 		if m, err = s.queue.NextMsgWithContext(ctx); err != nil {
 			break
 		}
-		if !strings.HasPrefix(m.Reply, "$JS.ACK.") { // there are no more
-			if status := m.Header.Get("Status"); status == "409" || status == "503" {
-				_ = attended.Pause(ctx, again)
-			}
+		if !s.isJob(ctx, m) { // there are no more
 			return jobs
 		}
 		jobs = append(jobs, m) // it may answer an earlier question

@@ -41,6 +41,9 @@ const (
 	again = 500 * time.Millisecond
 	// refusals is how often in a row a hub refuses a worker that is not invited.
 	refusals = 6
+	// idleTime is how long a connection for content is kept that nothing uses: thousands of
+	// workers may wait for jobs.
+	idleTime = 10 * time.Second
 	// closeTime bounds the end of what a run had here.
 	closeTime = 30 * time.Second
 )
@@ -393,7 +396,7 @@ func (s *session) welcomed(run remote.Welcome) error {
 
 // transport returns a transport to the hub, of HTTP/1.1 unless more is asked of it.
 func (s *session) transport(secure *tls.Config) *http.Transport {
-	t := &http.Transport{TLSClientConfig: secure.Clone(), MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute}
+	t := &http.Transport{TLSClientConfig: secure.Clone(), MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTime}
 	if s.Dial != nil {
 		t.DialContext = func(_ context.Context, network, address string) (net.Conn, error) { return s.Dial(network, address) }
 	}
