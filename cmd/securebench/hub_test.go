@@ -317,7 +317,7 @@ func TestHubRefuses(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}
 	}
-	for _, args := range [][]string{{"worker"}, {"hub"}, {"hub", "invite"}, {"hub", "invite", "--name", "A", "-o", filepath.Join(dir, "x")}, {"hub", "revoke", "nobody"}, {"hub", "status"}, {"hub", "drain"}, {"hub", "drain", "x"}} {
+	for _, args := range [][]string{{"worker"}, {"worker", "--hub", "127.0.0.1:1", "--credentials", "x", "--stay", "--wait", "1s"}, {"launch", "k8s", "--workers", "2"}, {"hub"}, {"hub", "invite"}, {"hub", "invite", "--name", "A", "-o", filepath.Join(dir, "x")}, {"hub", "revoke", "nobody"}, {"hub", "status"}, {"hub", "drain"}, {"hub", "drain", "x"}} {
 		if res := securebench(t, f.env, args...); res.code != exitUsage && res.code != exitConfig {
 			t.Errorf("%v: exit %d\n%s", args, res.code, res.stderr)
 		}

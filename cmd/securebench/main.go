@@ -79,6 +79,16 @@ func (a *app) execute(stdout, stderr io.Writer) int {
 	return a.end(err)
 }
 
+// begin begins a command, unless its flags do not go together.
+func (a *app) begin(c *cobra.Command, _ []string) error {
+	if err := c.ValidateFlagGroups(); err != nil {
+		return err
+	}
+	a.ran = true
+	a.raiseFloor(c)
+	return nil
+}
+
 // called returns the program's name as it was called, for commands to repeat: with
 // its path, if a path was given.
 func (a *app) called() string {
@@ -193,7 +203,7 @@ fresh sandboxes to which the agent never had access.
 		Example:      "  securebench run packs/demo --agent oracle\n  securebench verify runs/demo\n  securebench report runs/demo",
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
-		PersistentPreRun:  func(c *cobra.Command, _ []string) { a.ran = true; a.raiseFloor(c) },
+		PersistentPreRunE: a.begin,
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

@@ -94,7 +94,7 @@ func (k Kubernetes) shard(of Shards) podSpec {
 // pod describes a pod with a container, which has grace seconds to end.
 func (k Kubernetes) pod(c container, grace int, volumes ...volume) podSpec {
 	c.Name, c.Image = containerName, k.Image
-	c.Env = []variable{{"HOME", scratchDir}}
+	c.Env = append([]variable{{"HOME", scratchDir}}, c.Env...)
 	c.VolumeMounts = append(c.VolumeMounts, mount{Name: "scratch", MountPath: scratchDir})
 	security := podSecurity{RunAsUser: k.User, RunAsGroup: k.Group, RunAsNonRoot: k.User != 0, SeccompProfile: &profile{"RuntimeDefault"}}
 	c.SecurityContext = containerSecurity{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: true, Capabilities: &capabilities{Drop: []string{"ALL"}}}
@@ -116,18 +116,7 @@ func (k Kubernetes) checkShards(of Shards) error {
 	if err := k.check(); err != nil {
 		return err
 	}
-	if k.Claim == "" {
-		return usage("give --claim")
-	}
-	if k.Mount == "/" || k.Mount == scratchDir {
-		return usage("pods cannot have the volume at %s: give --mount a folder below it", k.Mount)
-	}
-	for _, dir := range []string{of.Run, of.Work} {
-		if !below(k.Mount, dir) {
-			return usage("%s is not below %s, which pods see: give --mount the folder that the volume holds", redact.Quote(dir), redact.Quote(k.Mount))
-		}
-	}
-	return nil
+	return k.checkVolume(of.Run, of.Work)
 }
 
 // check refuses an image and names that Kubernetes would not take.

@@ -146,7 +146,12 @@ type networkPolicy struct {
 type networkLimits struct {
 	PodSelector selector `json:"podSelector"`
 	PolicyTypes []string `json:"policyTypes"`
-	Egress      []way    `json:"egress"`
+	Ingress     []door   `json:"ingress,omitzero"`
+	Egress      []way    `json:"egress,omitzero"`
+}
+
+type door struct {
+	Ports []port `json:"ports"`
 }
 
 type selector struct {
@@ -159,11 +164,46 @@ type way struct {
 }
 
 type peer struct {
-	IPBlock block `json:"ipBlock"`
+	IPBlock           *block    `json:"ipBlock,omitzero"`
+	NamespaceSelector *selector `json:"namespaceSelector,omitzero"`
+	PodSelector       *selector `json:"podSelector,omitzero"`
 }
 
 type block struct {
 	CIDR string `json:"cidr"`
+}
+
+type service struct {
+	APIVersion string      `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Metadata   metadata    `json:"metadata"`
+	Spec       serviceSpec `json:"spec"`
+}
+
+type serviceSpec struct {
+	ClusterIP string            `json:"clusterIP"`
+	Selector  map[string]string `json:"selector"`
+	Ports     []servicePort     `json:"ports"`
+}
+
+type servicePort struct {
+	Name     string `json:"name"`
+	Protocol string `json:"protocol"`
+	Port     int    `json:"port"`
+}
+
+type statefulSet struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   metadata `json:"metadata"`
+	Spec       setSpec  `json:"spec"`
+}
+
+type setSpec struct {
+	Replicas    int      `json:"replicas"`
+	ServiceName string   `json:"serviceName"`
+	Selector    selector `json:"selector"`
+	Template    template `json:"template"`
 }
 
 type port struct {

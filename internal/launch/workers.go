@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"securebench/internal/console"
 	"securebench/internal/redact"
@@ -95,14 +96,14 @@ func (s Slurm) WorkersScript(w Workers, credential string) (string, error) {
 // reach the hub and nothing else. The job has no number of completions: it has succeeded
 // when a worker has, which means that the run has finished.
 func (k Kubernetes) Workers(w Workers) ([]byte, error) {
-	hub, ports, err := k.checkWorkers(w)
+	ways, err := k.checkWorkers(w)
 	if err != nil {
 		return nil, err
 	}
 	m := k.metadata("securebench-workers-"+label(k.Secret), w.Version)
 	p := networkPolicy{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Metadata: m, Spec: networkLimits{
 		PodSelector: selector{map[string]string{instanceLabel: m.Name}}, PolicyTypes: []string{"Ingress", "Egress"},
-		Egress: []way{{To: []peer{{block{hub.String()}}}, Ports: ports}},
+		Egress: ways,
 	}}
 	c := container{
 		Args:         w.arguments(credentialDir+"/"+CredentialKey, workerGrace, literal),
@@ -122,28 +123,34 @@ func (k Kubernetes) Workers(w Workers) ([]byte, error) {
 	return encode(list{APIVersion: "v1", Kind: "List", Items: []any{p, j}}) // the policy first: it is there before a pod is
 }
 
-// checkWorkers refuses workers that could not work, and returns where the hub is.
-func (k Kubernetes) checkWorkers(w Workers) (hub netip.Prefix, ports []port, err error) {
+// checkWorkers refuses workers that could not work, and returns what they have to reach.
+func (k Kubernetes) checkWorkers(w Workers) ([]way, error) {
 	if err := w.check(); err != nil {
-		return hub, nil, err
+		return nil, err
 	}
 	if err := k.check(); err != nil {
-		return hub, nil, err
+		return nil, err
 	}
 	switch {
 	case k.Secret == "":
-		return hub, nil, usage("give --secret: the Secret whose key %s holds what securebench hub invite wrote", CredentialKey)
+		return nil, usage("give --secret: the Secret whose key %s holds what securebench hub invite wrote", CredentialKey)
 	case !k.Privileged:
-		return hub, nil, usage("workers make sandboxes: give --privileged, with which their pods have every right on their kernel")
+		return nil, usage("workers make sandboxes: give --privileged, with which their pods have every right on their kernel")
 	}
 	host, first, err := w.hub()
 	if err != nil {
-		return hub, nil, err
+		return nil, err
+	}
+	ports := []port{{"TCP", first}, {"TCP", first + 1}}
+	if name, ok := strings.CutSuffix(host, "."+k.Namespace+".svc"); ok && dnsName(name, true) {
+		pods, system := selector{map[string]string{instanceLabel: name}}, selector{map[string]string{"kubernetes.io/metadata.name": "kube-system"}}
+		return []way{{To: []peer{{PodSelector: &pods}}, Ports: ports}, {To: []peer{{NamespaceSelector: &system}}, Ports: []port{{"UDP", 53}, {"TCP", 53}}}}, nil
 	}
 	address, err := netip.ParseAddr(host)
 	if err != nil || address.Zone() != "" {
-		return hub, nil, usage("--hub %s: give the IP address of the run, since a NetworkPolicy knows no names", redact.Quote(w.Hub))
+		return nil, usage("--hub %s: give the IP address of the run, since a NetworkPolicy knows no names, or the name of its service, such as securebench-hub-ID.%s.svc", redact.Quote(w.Hub), k.Namespace)
 	}
 	address = address.Unmap()
-	return netip.PrefixFrom(address, address.BitLen()), []port{{"TCP", first}, {"TCP", first + 1}}, nil
+	hub := netip.PrefixFrom(address, address.BitLen())
+	return []way{{To: []peer{{IPBlock: &block{hub.String()}}}, Ports: ports}}, nil
 }

@@ -29,6 +29,12 @@ func TestKubernetesWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkGolden(t, "workers", got)
+	inside := workers()
+	inside.Hub = "securebench-hub-nightly.bench.svc:4222"
+	if got, err = workersCluster().Workers(inside); err != nil {
+		t.Fatal(err)
+	}
+	checkGolden(t, "workers-in-cluster", got)
 	for hub, cidr := range map[string]string{"[fd00::5]:4222": `"fd00::5/128"`, "[::ffff:10.0.0.5]:4222": `"10.0.0.5/32"`} {
 		w := workers()
 		w.Hub = hub
@@ -49,6 +55,7 @@ func TestWorkersRefused(t *testing.T) {
 		"no port":           {func(_ *launch.Kubernetes, w *launch.Workers) { w.Hub = "10.0.0.5" }, "give --hub ADDRESS:PORT"},
 		"no next port":      {func(_ *launch.Kubernetes, w *launch.Workers) { w.Hub = "10.0.0.5:65535" }, "give --hub ADDRESS:PORT"},
 		"a name":            {func(_ *launch.Kubernetes, w *launch.Workers) { w.Hub = "hub:4222" }, "knows no names"},
+		"another namespace": {func(_ *launch.Kubernetes, w *launch.Workers) { w.Hub = "x.other.svc:4222" }, "knows no names"},
 		"a zone":            {func(_ *launch.Kubernetes, w *launch.Workers) { w.Hub = "[fe80::1%eth0]:4222" }, "knows no names"},
 		"a line break":      {func(_ *launch.Kubernetes, w *launch.Workers) { w.Hub = "a\nb:4222" }, "line break"},
 		"no credential":     {func(k *launch.Kubernetes, _ *launch.Workers) { k.Secret = "" }, "give --secret"},

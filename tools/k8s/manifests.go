@@ -6,6 +6,7 @@ package k8s
 import (
 	"fmt"
 
+	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
@@ -17,7 +18,7 @@ import (
 // have, or that is there twice, is an error.
 func Decode(manifests []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{core.AddToScheme, batch.AddToScheme, networking.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{core.AddToScheme, apps.AddToScheme, batch.AddToScheme, networking.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("adding Kubernetes' kinds: %w", err)
 		}

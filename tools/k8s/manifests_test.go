@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
@@ -93,6 +94,33 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+// TestHub: the manifests are a NetworkPolicy and a Service that select the pod of the
+// StatefulSet, whose volume stays when the pod goes. Workers in the cluster may reach it.
+func TestHub(t *testing.T) {
+	objects := decoded(t, "hub.json")
+	network, service, set := objects[0].(*networking.NetworkPolicy), objects[1].(*core.Service), objects[2].(*apps.StatefulSet)
+	pod := set.Spec.Template
+	if *set.Spec.Replicas != 1 || set.Spec.ServiceName != service.Name || pod.Spec.RestartPolicy != core.RestartPolicyAlways || pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "runs" {
+		t.Errorf("it is not one pod with a volume: %+v", set.Spec)
+	}
+	own, err := meta.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil || !own.Matches(labels.Set(pod.Labels)) || !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) || len(service.Spec.Selector) == 0 {
+		t.Errorf("the service selects %v, and the set %v: %v", service.Spec.Selector, own, err)
+	}
+	selector, err := meta.LabelSelectorAsSelector(&network.Spec.PodSelector)
+	if err != nil || selector.Empty() || !selector.Matches(labels.Set(pod.Labels)) || len(network.Spec.PolicyTypes) != 1 || len(network.Spec.Ingress) != 1 || len(network.Spec.Ingress[0].Ports) != 2 {
+		t.Errorf("the policy is %+v: %v", network.Spec, err)
+	}
+	if *pod.Spec.AutomountServiceAccountToken || service.Spec.ClusterIP != core.ClusterIPNone || len(service.Spec.Ports) != 2 || service.Spec.Ports[1].Port != service.Spec.Ports[0].Port+1 {
+		t.Errorf("the service is %+v, the pod %+v", service.Spec, pod.Spec)
+	}
+	workers := decoded(t, "workers-in-cluster.json")[0].(*networking.NetworkPolicy).Spec.Egress
+	reaches, err := meta.LabelSelectorAsSelector(workers[0].To[0].PodSelector)
+	if err != nil || len(workers) != 2 || !reaches.Matches(labels.Set(pod.Labels)) || reaches.Empty() || workers[1].Ports[0].Port.IntVal != 53 {
+		t.Errorf("workers may reach %+v: %v", workers, err)
+	}
+}
+
 // on reports whether a rule is about these exit codes of the pod's container.
 func on(r batch.PodFailurePolicyRule, pod core.PodSpec, action batch.PodFailurePolicyAction, codes ...int32) bool {
 	return r.Action == action && slices.Equal(r.OnExitCodes.Values, codes) && *r.OnExitCodes.ContainerName == pod.Containers[0].Name
@@ -133,7 +161,7 @@ func eachField(v any, visit func(object map[string]any, field string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, field := range slices.Sorted(maps.Keys(v)) {
-			if field != "labels" && field != "matchLabels" {
+			if field != "labels" && field != "matchLabels" && !(field == "selector" && v["clusterIP"] != nil) { // of a service
 				eachField(v[field], visit)
 			}
 			visit(v, field)
@@ -156,9 +184,16 @@ func TestPodSecurity(t *testing.T) {
 		"shards.json":      {security.LevelBaseline, security.LevelRestricted},
 		"shards-root.json": {security.LevelBaseline}, // its pods are root, without capabilities
 		"shards-full.json": nil,                      // --privileged
+		"hub.json":         {security.LevelBaseline, security.LevelRestricted},
 	}
 	for name, levels := range passes {
-		template := decoded(t, name)[0].(*batch.Job).Spec.Template
+		var template core.PodTemplateSpec
+		switch all := decoded(t, name); of := all[len(all)-1].(type) {
+		case *batch.Job:
+			template = of.Spec.Template
+		case *apps.StatefulSet:
+			template = of.Spec.Template
+		}
 		for _, level := range []security.Level{security.LevelBaseline, security.LevelRestricted} {
 			at := security.LevelVersion{Level: level, Version: security.LatestVersion()}
 			result := policy.AggregateCheckResults(evaluator.EvaluatePod(at, &template.ObjectMeta, &template.Spec))

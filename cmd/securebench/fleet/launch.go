@@ -58,7 +58,10 @@ kernel of their own (--runtime-class), or nodes of their own.
 With --workers, a Job of workers is printed, which ends when the run at --hub has
 finished, and a NetworkPolicy that lets them reach nothing else. The Secret of --secret
 holds their credential under the key "credential"; the words after -- are more flags of
-securebench worker.`
+securebench worker.
+
+With --serve, the run itself is printed as a StatefulSet of one pod, in RUN, with the
+service by which workers of the cluster reach it: delete it when the run has finished.`
 
 func (g group) launchCommand() *cobra.Command {
 	c := &cobra.Command{Use: "launch", Short: "Write what starts a run on other machines", Long: launchHelp}
@@ -111,10 +114,11 @@ func (g group) slurmCommand() *cobra.Command {
 func (g group) k8sCommand() *cobra.Command {
 	var k launch.Kubernetes
 	var w launch.Workers
+	var of launch.Hub
 	var throttle int
 	c := &cobra.Command{
-		Use:   "k8s {RUN -- ARGUMENT... | --workers N --hub ADDRESS:PORT [-- FLAG...]}",
-		Short: "Print shards or workers as a Job for Kubernetes", Long: k8sHelp, Args: runOrWorkers,
+		Use:   "k8s {RUN [--serve PORT --config-home DIR] -- ARGUMENT... | --workers N --hub ADDRESS:PORT [-- FLAG...]}",
+		Short: "Print shards, a run or its workers for Kubernetes", Long: k8sHelp, Args: runOrWorkers,
 		Example: "  securebench run --config tester.yaml --prepare 40 -o runs/big\n" +
 			"  securebench launch k8s runs/big --image IMAGE@sha256:DIGEST --namespace bench \\\n" +
 			"    --claim runs -- --config tester.yaml | kubectl apply -f -",
@@ -126,6 +130,9 @@ func (g group) k8sCommand() *cobra.Command {
 				}
 				manifests, err := k.Workers(w)
 				return g.printed(string(manifests), err)
+			}
+			if c.Flags().Changed("serve") {
+				return g.k8sHub(c.Context(), k, of, args)
 			}
 			of, owner, err := g.shards(c.Context(), args, throttle)
 			if err != nil {
@@ -150,6 +157,7 @@ func (g group) k8sCommand() *cobra.Command {
 	fl.BoolVar(&k.Privileged, "privileged", false, "let pods make sandboxes: as root, with every right on their kernel")
 	addWorkers(c, &w, "throttle", "claim", "mount")
 	c.MarkFlagsRequiredTogether("workers", "hub")
+	addServe(c, &of)
 	return c
 }
 
