@@ -178,7 +178,8 @@ func (c *Client) do(ctx context.Context, what string, request func(context.Conte
 	if err == nil {
 		err = request(ctx)
 	}
-	if !stop() {
+	if !stop() || err != nil && ctx.Err() != nil { // the request may hear of the end first
+		_ = c.stream.Close()
 		c.broken = fmt.Errorf("the workspace's stream is closed: %w", context.Cause(ctx))
 		return context.Cause(ctx)
 	}
