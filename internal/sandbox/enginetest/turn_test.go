@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,18 +33,18 @@ func TestTurns(t *testing.T) {
 		first, part, second := &named{TB: t, name: "TestFirst"}, &named{TB: t, name: "TestFirst/part"}, &named{TB: t, name: "TestSecond"}
 		here.take(first)
 		here.take(part) // it does not wait
-		has := false
-		go func() { there.take(second); has = true }()
+		var has atomic.Bool
+		go func() { there.take(second); has.Store(true) }()
 		time.Sleep(time.Minute)
 		there.take(&named{TB: t, name: "TestThird"}) // as many as may wait for a turn do
 		part.end()
 		time.Sleep(time.Minute)
-		if has {
+		if has.Load() {
 			t.Error("the second test did not wait for the first")
 		}
 		first.end()
 		time.Sleep(time.Minute)
-		if !has {
+		if !has.Load() {
 			t.Error("the second test has no turn after the first")
 		}
 		second.end()
