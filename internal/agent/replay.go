@@ -65,6 +65,9 @@ const maxReplayLine = 64 << 20
 // OpenReplay reads a replay file, whose columns a map can name. Errors name file, line
 // and column.
 func OpenReplay(path string, columns answers.Map, bounds Bounds) (*Replay, error) {
+	if filepath.Ext(path) == ".eval" {
+		return nil, fmt.Errorf("opening the replay file: %s is a log of Inspect in its binary format (write it as JSON: inspect log convert --to json --output-dir DIR)", path)
+	}
 	f, err := source.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the replay file: %w", err)

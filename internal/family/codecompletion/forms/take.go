@@ -19,6 +19,7 @@ const (
 	lastFence = "last_fence" // the last of several that is in the row's language
 	openFence = "open_fence" // a block that has no end
 	inTags    = "tags"       // the last between tags such as [PYTHON] and [/PYTHON]
+	fromLines = "lines"      // what is left without sentences in front and behind
 )
 
 var (
@@ -32,6 +33,9 @@ var (
 	// text can take the place of a tag.
 	tagged = lazyregexp.New(`(?ms)^[ \t]*(?:\[(?:PYTHON|CODE|BEGIN)\]|<code(?:[ \t][^<>\n]{0,80})?>)(.*?)(?:\[/(?:PYTHON|CODE)\]|\[(?:DONE|END)\]|</code>|\z)`)
 	done   = lazyregexp.New(`(?m)^[ \t]*(?:\[/(?:PYTHON|CODE)\]|\[DONE\]|</code>)[ \t]*$`)
+	// sentence is a line that no program has: words that begin with a capital letter and
+	// end as a sentence, or a heading.
+	sentence = lazyregexp.New(`^(?:[A-Z][\pL\d,'’/-]*(?: [\pL\d,'’"` + "`" + `./()-]+){2,} ?[.:!?]|\*\*[^*]+\*\*:?)$`)
 	// fenceLine begins or ends a fenced block.
 	fenceLine = lazyregexp.New("^ {0,3}(```+|~~~+)[ \t]*([^\\s`]*)[^`\r\n]*\r?\n?$")
 )
@@ -91,6 +95,9 @@ func take(language, text string) (how string, code []byte) {
 		if code := between(rest); code != nil {
 			return inTags, code
 		}
+		if code := withoutProse(rest); code != nil {
+			return fromLines, code
+		}
 	}
 	switch {
 	case len(blocks) == 0 && rest == text:
@@ -118,6 +125,36 @@ func between(text string) (code []byte) {
 		code = []byte(text[:at[0]])
 	}
 	return code
+}
+
+// withoutProse returns a text without the paragraphs of sentences at its two ends, nil if
+// it has none or nothing else.
+func withoutProse(text string) []byte {
+	lines := strings.SplitAfter(text, "\n")
+	begin, end := 0, len(lines)
+	for at := begin; at < end; at++ {
+		line := strings.TrimSpace(lines[at])
+		if line != "" && !sentence.MatchString(line) {
+			break
+		}
+		if line == "" {
+			begin = at + 1 // a paragraph has ended
+		}
+	}
+	for at := end - 1; at >= begin; at-- {
+		line := strings.TrimSpace(lines[at])
+		if line != "" && !sentence.MatchString(line) {
+			break
+		}
+		if line == "" {
+			end = at
+		}
+	}
+	code := strings.Join(lines[begin:max(begin, end)], "")
+	if strings.TrimSpace(code) == "" || len(strings.TrimSpace(code)) == len(strings.TrimSpace(text)) {
+		return nil
+	}
+	return []byte(code)
 }
 
 // block is a fenced block that is not blank.

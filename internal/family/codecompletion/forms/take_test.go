@@ -33,6 +33,11 @@ func TestTake(t *testing.T) {
 		{"a tag without a beginning", program + "[DONE]\nTask:\n", inTags, program},
 		{"tags around a block", "[PYTHON]\n" + fence("cpp", program) + "[/PYTHON]\n", oneFence, program},
 		{"a tag in a line", "x = \"<code>y</code>\"\n", asIs, ""},
+		{"prose in front", "Here is the program:\n\n" + program, fromLines, program},
+		{"a heading and prose around", "**Solution**\n\nWe return 0 at once.\n\n" + program + "\nThis is right, isn't it?\nIt's O(1) in time.\n", fromLines, program},
+		{"prose alone", "I cannot do that.\n\nIt is too hard.\n", asIs, ""},
+		{"prose that touches the program", "Here is the program:\n" + program, asIs, ""},
+		{"a string of sentences", "\"\"\"\nIt adds two numbers.\n\nThat is all.\n\"\"\"\n" + program, asIs, ""},
 		{"nothing", "", asIs, ""},
 	} {
 		how, code := take("cpp", tt.text)
