@@ -107,14 +107,49 @@ func (expressions) Read(q *answer.Question, st answer.Statement) answer.Reading 
 	if st.Denied || strings.TrimSpace(st.Raw) == "" {
 		return answer.Reading{}
 	}
-	if st.Form {
-		if st.Rank == answer.Boxed && q.Around(st.Before, st.After) != nil {
-			return answer.Reading{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
-		}
+	switch {
+	case st.Rank == answer.Boxed && st.Form:
+		return boxedExpression(q, st)
+	case st.Form:
 		return answer.Reading{Finding: answer.Stated, Value: st.Raw}
 	}
 	return sentence(q, st.Raw)
 }
+
+// boxedExpression reads a box with what touches it: a minus sign and a unit belong to it,
+// and nothing else of a formula may stand there.
+func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading {
+	unclear := answer.Reading{Finding: answer.Unclear, Why: "what touches the box belongs to its formula"}
+	stated := st.Raw
+	before, after := strings.TrimRight(st.Before, " $"), strings.TrimLeft(st.After, " $")
+	switch {
+	case strings.HasSuffix(st.Before, "-") || strings.HasSuffix(st.Before, "−"):
+		if rest := strings.TrimRight(strings.TrimRight(before, "-−"), " "); endsValue.MatchString(rest) {
+			return unclear
+		}
+		stated = "-" + stated
+	case touchesBefore.MatchString(before):
+		return unclear
+	}
+	if touchesAfter.MatchString(after) {
+		return unclear
+	}
+	if words := q.Words(after); len(words) > 0 && words[0].Start == 0 && words[0].Kind == vocabulary.Letters && words[0].In(vocabulary.Unit)&q.In != 0 {
+		stated, after = stated+`\text{ `+words[0].Text+"}", after[words[0].End:]
+	}
+	if q.Around(st.Before, after) != nil {
+		return answer.Reading{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
+	}
+	return answer.Reading{Finding: answer.Stated, Value: stated}
+}
+
+// What must not touch a box: what ends a value, or an operator, before it; an operator, a
+// power or a value behind it.
+var (
+	endsValue     = regexp.MustCompile(`[0-9)\]}!%]$`)
+	touchesBefore = regexp.MustCompile(`[-+−*/^_√×·÷±≈≠<>≤≥0-9({]$`)
+	touchesAfter  = regexp.MustCompile(`^(?:[-+−]? ?[0-9]|[+−*/^_×·÷±!%=≈≠<>≤≥}])`)
+)
 
 // sentence reads a sentence, or what of one follows a mark.
 func sentence(q *answer.Question, raw string) answer.Reading {

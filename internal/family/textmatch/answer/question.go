@@ -136,7 +136,8 @@ func (q *Question) Words(s string) []Word {
 			}
 			return words[spoken[k]].Text
 		}
-		words[i].Excused = q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)]
+		adjective := words[i].In(vocabulary.Wrong)&q.In != 0 // "how many bad workers"
+		words[i].Excused = adjective && q.HasPair(at(n), at(n+1)) || q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)]
 	}
 	return words
 }

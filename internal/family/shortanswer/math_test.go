@@ -1,0 +1,38 @@
+package shortanswer
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/family"
+	"securebench/internal/family/mathmatch"
+)
+
+// TestStatedExpressions: the expression that a reply states, or none.
+func TestStatedExpressions(t *testing.T) {
+	t.Parallel()
+	for reply, want := range map[string]string{
+		`So the answer is $\boxed{\frac{3}{4}}$.`: `\frac{3}{4}`, `The answer is \(2\sqrt{3}\).`: `\(2\sqrt{3}\)`, "Answer: x^2+1": "x^2+1",
+		"**$[0, 1)$**": "**$[0, 1)$**", `x = -\boxed{25}`: "-25", "#### 12": "12", `{"answer": "\\frac{1}{2}"}`: `\frac{1}{2}`,
+		`\boxed{5} and again $\boxed{ 5 }$`: "5", `\boxed{5}\text{ cm}`: `5\text{ cm}`, "The number of bad workers needed is \\boxed{3}.": "3",
+		`\boxed{5} or \boxed{6}`: "", `2\boxed{5}`: "", `\boxed{5}^2`: "", `\boxed{5}\%`: "", `\boxed{5}!`: "", `\sqrt{\boxed{5}}`: "", `\frac{\boxed{1}}{2}`: "", `\frac{1}{\boxed{2}}`: "", `x^{\boxed{2}}`: "", `(\boxed{2}, 3)`: "", `\boxed{5} million`: "", `\boxed{5} is wrong`: "",
+		`The answer is not \boxed{5}.`: "", `\boxed{5} = 6`: "", "3 - \\boxed{5}": "", `+\boxed{5} - 2`: "", "": "",
+	} {
+		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.ask("How many bad workers must I find?", ""); err != nil {
+			t.Fatal(err)
+		}
+		j, err := newMathJudge(k, []string{"5"}, mathmatch.New(family.Resources{}), family.Case{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, reason, _ := j.stated(reply, false)
+		if want == "" && reason == "" || want != "" && !mathmatch.Same(got, want) {
+			t.Errorf("%s states %q (%s), want %q", reply, got, reason, want)
+		}
+	}
+}
