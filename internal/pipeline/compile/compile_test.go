@@ -227,7 +227,7 @@ func TestLanesAndOrder(t *testing.T) {
 // The lane table of the format, complete.
 func TestLaneTable(t *testing.T) {
 	want := map[string]string{
-		"multiple_choice": "answer=hidden",
+		"multiple_choice": "answer=hidden match=hidden",
 		"short_answer":    "accepted_answers=hidden match=hidden tolerance=hidden",
 		"free_response":   "reference_answer=hidden rubric=hidden",
 		"code_completion": "canonical_solution=hidden reference_solution=hidden tests=evaluation_inputs",

@@ -156,6 +156,11 @@ func (r *reader) line(source string) {
 		r.Lines = append(r.Lines, l)
 		return
 	}
+	if len(p.text) > maxLine {
+		l.Sentences = []Sentence{{Text: p.text[:maxLine], Void: true}}
+		r.Lines = append(r.Lines, l)
+		return
+	}
 	words := r.Question.Words(p.text)
 	for _, span := range sentences(p.text, r.o.Labels) {
 		for len(words) > 0 && words[0].Start < span.Start {
@@ -179,6 +184,10 @@ func (r *reader) line(source string) {
 		r.Lines = append(r.Lines, l)
 	}
 }
+
+// maxLine is the most bytes of a line that is read for sentences; a longer one states
+// nothing.
+const maxLine = 256 << 10
 
 // led returns st with what it states, p.text[start:end].
 func (r *reader) led(p plain, source string, st Statement, start, end int) Statement {

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
-	"securebench/internal/lazyregexp"
 )
 
 // joinFormulas replaces the line breaks inside displayed formulas by spaces.
@@ -39,10 +38,15 @@ func joinFormulas(s string) string {
 		}
 	}
 	slices.Sort(ends)
-	for _, end := range slices.Backward(ends) {
-		out = slices.Insert(out, end, '\n') // a sentence after a displayed formula
+	var b strings.Builder
+	at := 0
+	for _, end := range ends {
+		b.Write(out[at:end])
+		b.WriteByte('\n') // a sentence after a displayed formula
+		at = end
 	}
-	return string(out)
+	b.Write(out[at:])
+	return b.String()
 }
 
 // maxFormula is the most bytes of a formula whose lines are joined.
@@ -58,7 +62,7 @@ func findBoxes(s string) []box {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
-			if n := len(boxOpening.FindString(s[i:])); n > 0 {
+			if n := boxStart(s[i:]); n > 0 {
 				braces = append(braces, box{start: i, open: i + n})
 				i += n - 1
 			} else {
@@ -85,4 +89,12 @@ func findBoxes(s string) []box {
 	return out
 }
 
-var boxOpening = lazyregexp.New(`^\\(boxed|fbox) *\{`)
+// boxStart returns the length of the \boxed{ that s begins with, or 0.
+func boxStart(s string) int {
+	for _, command := range [...]string{`\boxed`, `\fbox`} {
+		if rest, ok := strings.CutPrefix(s, command); ok && strings.HasPrefix(strings.TrimLeft(rest[:min(len(rest), 8)], " "), "{") {
+			return len(command) + strings.IndexByte(rest, '{') + 1
+		}
+	}
+	return 0
+}

@@ -149,19 +149,27 @@ func cutTurns(s string) string {
 	if m := turnTokens.FindStringIndex(s); m != nil && says(s[:m[0]]) {
 		s = s[:m[0]]
 	}
-	for {
-		m := stopTokens.FindStringSubmatchIndex(s)
-		if m == nil || !says(s[:m[0]]) {
+	for range maxStops {
+		tail := max(0, len(s)-maxStop)
+		m := stopTokens.FindStringIndex(s[tail:])
+		if m == nil || !says(s[:tail+m[0]]) {
 			return s
 		}
-		s = s[:m[0]]
+		s = s[:tail+m[0]]
 	}
+	return s
 }
+
+// maxStops is the most stop tokens at the end of a text that are dropped.
+const maxStops = 4096
+
+// maxStop is how many bytes of a text are searched for a stop token at its end.
+const maxStop = 128
 
 // says reports whether a text before a token ends in something other than what leads
 // to an answer.
 func says(s string) bool {
-	s = strings.TrimRight(s, " \n\t*_`\"'")
+	s = strings.TrimRight(s[max(0, len(s)-maxStop):], " \n\t*_`\"'")
 	return s != "" && !strings.HasSuffix(s, ":")
 }
 

@@ -225,7 +225,7 @@ func (q *Question) links(w Word) bool {
 
 // closing returns the bracket that closes the one at k, or -1.
 func closing(words []Word, k int) int {
-	for j := k + 1; j < len(words); j++ {
+	for j := k + 1; j < len(words) && j < k+maxAbout; j++ {
 		if words[j].Sign() == ')' {
 			return j
 		}

@@ -119,7 +119,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		}
 	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text}) {
-		if c := cmp.Or(k.closed(q, s), k.articled(s)); c != 0 && k.begins(s)|c == c {
+		if c := cmp.Or(k.led(q, s), k.articled(s)); c != 0 {
 			return named(c)
 		}
 	}
@@ -157,6 +157,14 @@ func refuses(q *answer.Question, s string) bool {
 	return slices.ContainsFunc(q.Words(s), func(w answer.Word) bool { return w.In(vocabulary.Refusal)&q.In != 0 && !w.Asked })
 }
 
+// led is closed for what follows a mark: a capital label that begins it is no word.
+func (k *Choices) led(q *answer.Question, s string) Set {
+	if c := k.closed(q, s); k.begins(s)|c == c {
+		return c
+	}
+	return 0
+}
+
 // begins returns the choice whose label, a capital, a text begins with.
 func (k *Choices) begins(s string) Set {
 	s = strings.TrimLeft(s, " *_`([{\"'")
@@ -187,6 +195,9 @@ func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Readi
 // closed returns the choice that a text names where all words beside it are understood:
 // harmless ones before it, and after it too.
 func (k *Choices) closed(q *answer.Question, s string) Set {
+	if len(s) > maxReason {
+		return 0
+	}
 	words := q.Words(s)
 	if n := len(words); n == 0 || words[n-1].Sign() == '?' || slices.ContainsFunc(words, calculating) {
 		return 0
@@ -249,15 +260,15 @@ func isArticle(s string) bool {
 // explained returns the choice that a text names before an explanation, which speaks of
 // no other.
 func (k *Choices) explained(q *answer.Question, s string) Set {
-	words := q.Words(s)
-	for i := 1; i < len(words); i++ {
+	words := q.Words(s[:min(len(s), maxReason)])
+	for i := 1; i < len(words) && i < maxFrame; i++ {
 		w := words[i]
 		reason := w.In(vocabulary.Reason)&q.In != 0
 		if !reason && !k.mayExplain(s, w) {
 			continue
 		}
 		head := strings.TrimSpace(s[:w.Start])
-		c := cmp.Or(k.exact(head), k.closed(q, head))
+		c := cmp.Or(k.exact(head), k.led(q, head))
 		if c == 0 {
 			continue
 		}

@@ -231,6 +231,9 @@ func (l *listing) computes(value any) bool {
 // read reads a text whose words are all that is stated. The longest part of it from its
 // beginning that is understood counts, if what follows only explains it.
 func (c Numbers) read(q *answer.Question, text string) answer.Reading {
+	if len(text) > maxNumberText {
+		return answer.Reading{Finding: answer.Unclear, Why: "the statement is too long for a number"}
+	}
 	words := q.Words(text)
 	l := c.list(q, text, words)
 	if len(l.values) == 0 {
@@ -252,13 +255,21 @@ func (c Numbers) read(q *answer.Question, text string) answer.Reading {
 	return answer.Reading{Finding: answer.Unclear, Why: "a word or sign beside the number is not understood"}
 }
 
+// maxNumberText is the most bytes of a statement of a number, and maxCuts the most places
+// where an explanation of it may begin.
+const (
+	maxNumberText = 4096
+	maxCuts       = 16
+)
+
 // explained returns the number that is stated before an explanation, which begins at a
 // word that begins accepts.
 func (c Numbers) explained(l *listing, begins func(int) bool) *Number {
-	for i := l.values[0].to; i < len(l.words); i++ {
+	for i, cuts := l.values[0].to, 0; i < len(l.words) && cuts < maxCuts; i++ {
 		if !begins(i) {
 			continue
 		}
+		cuts++
 		if n := c.understood(l, i); n != nil && l.q.Explains(l.words[i:]) && c.repeats(l, i, n) {
 			return n
 		}

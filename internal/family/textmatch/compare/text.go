@@ -51,6 +51,9 @@ type Text struct {
 // maxStated is the largest text in bytes that is compared; a longer one is no answer.
 const maxStated = 64 << 10
 
+// maxSentence is the most bytes of a sentence that an answer is looked for in.
+const maxSentence = 4096
+
 // maxWords is the most words of a sentence that is searched for an answer.
 const maxWords = 40
 
@@ -238,8 +241,8 @@ func (c *Texts) find(q *answer.Question, s string) int {
 	if c.Mode == Span {
 		return c.span(s)
 	}
-	words := q.Words(s)
-	if n := len(words); n == 0 || words[n-1].Sign() == '?' {
+	words := q.Words(s[:min(len(s), maxSentence)])
+	if n := len(words); n == 0 || len(s) > maxSentence || words[n-1].Sign() == '?' {
 		return -1
 	}
 	if i, polar := c.polar(q, s, words); polar {
@@ -443,6 +446,7 @@ func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text)
 			}
 			mid := s[words[i].Start:words[j-1].End]
 			switch {
+			case a.formula == "" && len(mid) > maxMoment:
 			case a.date != nil:
 				if d := parseDate(mid, a.date.order); d != nil && d.equal(a.date) {
 					return true
@@ -460,6 +464,9 @@ func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text)
 	}
 	return false
 }
+
+// maxMoment is the most bytes of a date or a time.
+const maxMoment = 48
 
 // polar reads a sentence that begins with yes or no: that word is the answer, and what
 // follows may explain it. It reports false for any other sentence.
