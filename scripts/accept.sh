@@ -14,8 +14,9 @@
 # references pass on every engine that runs here, and in each language the zero value of
 # the result does not. Real answers to BIG-Bench Hard (bbh-outputs) and to five other
 # benchmarks (responses-samples) score what their reference says, or better. Those to
-# GAOKAO-Bench, MMLU-Pro and the benchmarks of zero-shot chains of thought are compared
-# with the verdicts of the scorers there; runs/accept-differences lists each other one.
+# GAOKAO-Bench, MMLU-Pro, the benchmarks of zero-shot chains of thought and MATH are
+# compared with the verdicts of the scorers there, and so are the pairs of Math-Verify's
+# tests; runs/accept-differences lists each other one.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
@@ -245,7 +246,7 @@ fi
 # HumanEval get their recorded verdicts in each form in which they can be given,
 # and real answers in prose get the verdicts that they deserve.
 present=0
-for name in humaneval-results bbh-outputs responses-samples gaokao mmlu-pro zero-shot-cot; do
+for name in humaneval-results bbh-outputs responses-samples gaokao mmlu-pro zero-shot-cot qwen-math math-verify; do
 	if [ -d "$dir/$name" ] || [ -f "$dir/$name.jsonl" ]; then
 		present=$((present + 1))
 	else
@@ -254,7 +255,7 @@ for name in humaneval-results bbh-outputs responses-samples gaokao mmlu-pro zero
 done
 [ $((runs + present)) -gt 0 ] || die "$dir holds none of the data sets that docs/quickstart.md lists"
 tests=$(SECUREBENCH_DATA=$dir SECUREBENCH_DIFFERENCES=$PWD/$out-differences SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m -v \
-	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|PublicSets|CompareRecorded' \
+	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|PublicSets|PublicMath|CompareRecorded' \
 	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/importer) ||
 	{ printf '%s\n' "$tests" >&2; die "some verdicts are not those of the data"; }
 # What each of them counted, without the lines of single answers.

@@ -265,6 +265,7 @@ type rec struct {
 	Status      string `json:"verification_status"`
 	Outcome     string `json:"outcome"`
 	Reason      string `json:"failure_reason"`
+	Message     string `json:"failure_message"`
 	Stdout      string `json:"producer_stdout"`
 	Stderr      string `json:"producer_stderr"`
 	Passed      bool   `json:"passed"`
