@@ -107,13 +107,13 @@ func TestSpentOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k, late := begin(t), false
+			k := begin(t)
 			for _, step := range steps {
 				step(k)
 			}
 			shards, err := os.ReadDir(filepath.Join(k.dir, "shards"))
 			k.check(err)
-			late = len(shards) == 3
+			late := len(shards) == 3
 			k.merged()
 			want := map[string]int64{"requests": 2 * (4 + 6)} // the third's attempts, and the first's up to the one that was cut off
 			if late {

@@ -36,7 +36,7 @@ func (d *Dir) Heritage(name string) (*Heritage, error) {
 		return nil, fmt.Errorf("opening %s: %w", name, err)
 	}
 	h.out = out
-	end := int64(0)
+	var end int64
 	if h.have, end, err = h.read(out); err == nil {
 		err = out.Truncate(end) // a line that is cut short
 	}

@@ -46,7 +46,7 @@ func (s *session) do(ctx context.Context, h *held, ticket string) {
 		}
 		answered = s.deliver(ctx, h, ticket, r)
 	}
-	if !answered && context.Cause(ctx) == errLeft {
+	if !answered && errors.Is(context.Cause(ctx), errLeft) {
 		return // the next process here offers it
 	}
 	s.folder.drop(r)

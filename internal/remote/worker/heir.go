@@ -76,7 +76,7 @@ func (s *session) offerAll(ctx context.Context, all []result) {
 				s.active[r.ID] = h
 			}
 			s.mu.Unlock()
-			if s.deliver(call, h, "", r) || context.Cause(call) == errTaken {
+			if s.deliver(call, h, "", r) || errors.Is(context.Cause(call), errTaken) {
 				s.folder.drop(r)
 			}
 		})

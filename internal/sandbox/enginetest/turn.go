@@ -1,7 +1,7 @@
 package enginetest
 
 import (
-	"flag"
+	"flag" //nolint:depguard // of go test
 	"fmt"
 	"os"
 	"path/filepath"
@@ -131,7 +131,7 @@ func lockNow(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err { //nolint:errorlint // it is a bare number
+	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
 	case nil:
 		return file, nil
 	case syscall.EWOULDBLOCK:
