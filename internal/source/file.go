@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"syscall"
 
@@ -29,9 +30,23 @@ func Open(name string) (*os.File, error) {
 // OpenIn opens a file below root like [Open], with the flags of [os.OpenFile]. A
 // link is not followed.
 func OpenIn(root *os.Root, name string, flag int, perm fs.FileMode) (*os.File, error) {
-	return open(name, root.Lstat, func() (*os.File, error) {
-		return root.OpenFile(name, flag|syscall.O_NONBLOCK|syscall.O_NOCTTY, perm)
-	})
+	flag |= syscall.O_NONBLOCK | syscall.O_NOCTTY
+	if dir, base := path.Split(name); dir != "" && base != "" && base != "." && base != ".." {
+		if f, err := openBelow(root, dir, base, flag, perm); err == nil {
+			return f, nil
+		}
+	} // which opens each folder on the way once; errors have the whole name
+	return open(name, root.Lstat, func() (*os.File, error) { return root.OpenFile(name, flag, perm) })
+}
+
+// openBelow opens a file of a folder.
+func openBelow(root *os.Root, dir, base string, flag int, perm fs.FileMode) (*os.File, error) {
+	folder, err := root.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	return open(base, folder.Lstat, func() (*os.File, error) { return folder.OpenFile(base, flag, perm) })
 }
 
 // open checks the file before opening it, and the open file again: the name could
@@ -63,10 +78,14 @@ func FS(root *os.Root) fs.FS { return tree{root} }
 type tree struct{ root *os.Root }
 
 func (t tree) Open(name string) (fs.File, error) {
-	if info, err := t.root.Lstat(name); err == nil && info.IsDir() {
+	f, err := OpenIn(t.root, name, os.O_RDONLY, 0)
+	if err == nil {
+		return f, nil
+	}
+	if info, bad := t.root.Lstat(name); bad == nil && info.IsDir() {
 		return t.root.FS().Open(name)
 	}
-	return OpenIn(t.root, name, os.O_RDONLY, 0)
+	return nil, err
 }
 
 func (t tree) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(t.root.FS(), name) }

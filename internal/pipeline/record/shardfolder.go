@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
@@ -316,29 +315,53 @@ func (d *Dir) Merge(g Merge, m *Manifest) error {
 // Archive moves what is left of a shard to a folder of history/. What a runner that was
 // given up still has open is copied, and its folders are removed: it can write nowhere.
 func (d *Dir) Archive(s Shard, to string) error {
-	var files, folders []string
-	err := fs.WalkDir(d.FS(), s.Path(), func(name string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			folders = append(folders, name)
-		} else if err == nil {
-			files = append(files, name)
-		}
-		return err
-	})
+	err := d.archiveFolder(d.root, d.root, s, s.Path(), ".", to)
 	if err != nil {
 		return fmt.Errorf("moving %s to %s: %w", s.Path(), to, err)
 	}
-	for _, name := range files {
-		if err := d.archive(name, strings.TrimPrefix(name, s.Path()+"/"), to); err != nil {
-			return fmt.Errorf("moving %s to %s: %w", name, to, err)
-		}
-	}
-	for _, name := range slices.Backward(folders) {
-		if err := d.root.Remove(name); err != nil {
-			return fmt.Errorf("moving %s to %s: %w", s.Path(), to, err)
-		}
-	}
 	return d.sync(HistoryName)
+}
+
+// archiveFolder moves what is in a folder of a shard, which name names below parent, and
+// removes it. own is its name in the shard, and here the folder of the run that is above
+// the one with that name, nil if there is none.
+func (d *Dir) archiveFolder(parent, here *os.Root, s Shard, name, own, to string) error {
+	folder, err := parent.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if here != nil {
+		if here, err = here.OpenRoot(path.Base(own)); err != nil {
+			here = nil // everything is moved
+		} else {
+			defer here.Close()
+		}
+	}
+	entries, err := fs.ReadDir(folder.FS(), ".")
+	for _, e := range entries {
+		below := path.Join(own, e.Name())
+		switch {
+		case err != nil:
+		case e.IsDir():
+			err = d.archiveFolder(folder, here, s, e.Name(), below, to)
+		case here != nil && sameFile(folder, here, e.Name()):
+			err = folder.Remove(e.Name()) // the run has it
+		default:
+			err = d.archive(path.Join(s.Path(), below), below, to)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return parent.Remove(name)
+}
+
+// sameFile reports whether two folders have one file under a name.
+func sameFile(a, b *os.Root, name string) bool {
+	is, err := a.Lstat(name)
+	other, bad := b.Lstat(name)
+	return err == nil && bad == nil && os.SameFile(is, other)
 }
 
 // archive moves one file of a shard, unless the run has it.
