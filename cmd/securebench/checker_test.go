@@ -17,6 +17,8 @@ def check(answer, text, row):
         raise ValueError("the row wants " + wanted)
     if answer == "stated":
         return 1, "by its mark"
+    if text == "cut off":
+        return answer is None, "it has no mark"
     n = len(text.split())
     return (min(n, int(wanted)) / int(wanted) if n <= int(wanted) else 0), "%d of %s words" % (n, wanted)
 `
@@ -48,13 +50,14 @@ func TestCheckerOfText(t *testing.T) {
 	write(t, filepath.Join(pack, "hidden", "words.py"), lengths)
 	write(t, filepath.Join(pack, "manifest.yaml"), "id: checked\nversion: 1\ndefaults:\n  family: short_answer\n  environment:\n    image: "+image+"\n")
 	var rows, answers strings.Builder
-	want, measures := map[string]string{}, map[string]float64{"right": 1, "enough": 0.5, "stated": 1} // of passes
+	want, measures := map[string]string{}, map[string]float64{"right": 1, "enough": 0.5, "stated": 1, "cut": 1} // of passes
 	for _, tt := range []struct{ id, text, match, outcome string }{
 		{"right", "two words", `{"type": "checker", "path": "words.py"}`, "passed/"},
 		{"short", "one", `{"type": "checker", "path": "words.py"}`, "failed/wrong_answer"},
 		{"enough", "one", `{"type": "checker", "path": "words.py", "pass_at": 0.5, "arguments": {"words": 2}}`, "passed/"},
 		{"stated", "I say much.\\nAnswer: stated", `{"type": "checker", "path": "words.py"}`, "passed/"},
 		{"code", "import os; os._exit(0)", `{"type": "checker", "path": "words.py"}`, "failed/wrong_answer"},
+		{"cut", `cut off", "stop_reason": "length`, `{"type": "checker", "path": "words.py"}`, "passed/"},
 		{"raises", "raise", `{"type": "checker", "path": "words.py"}`, "pending/pack"},
 	} {
 		rows.WriteString(`{"id": "` + tt.id + `", "input": {"question": "Write 2 words."}, "eval": {"accepted_answers": ["two words"], "match": ` + tt.match + "}}\n")
@@ -105,7 +108,7 @@ func TestCheckerOfText(t *testing.T) {
 // tells the measure of a candidate that did not pass.
 func checkMeasures(t *testing.T, out string) {
 	t.Helper()
-	const all, row = "MEASURE  MEAN    ATTEMPTS", "  checker  0.6000  5 of 6" // (1 + 0.5 + 0.5 + 1 + 0) / 5
+	const all, row = "MEASURE  MEAN    ATTEMPTS", "  checker  0.6667  6 of 7" // (1 + 0.5 + 0.5 + 1 + 0 + 1) / 6
 	res := securebench(t, nil, "report", out)
 	table := strings.Join(strings.Fields(res.stdout), " ")
 	if !strings.Contains(table, strings.Join(strings.Fields(all), " ")) || !strings.Contains(table, strings.Join(strings.Fields(row), " ")) {
@@ -124,7 +127,7 @@ func checkMeasures(t *testing.T, out string) {
 		t.Errorf("report of a published copy: %s%s", res.stdout, res.stderr)
 	}
 	res = securebench(t, nil, "report", "--csv", out)
-	if !strings.Contains(res.stdout, ",checker,0.5\r\n") || strings.Count(res.stdout, ",checker,") != 3 {
+	if !strings.Contains(res.stdout, ",checker,0.5\r\n") || strings.Count(res.stdout, ",checker,") != 4 {
 		t.Errorf("CSV: %s%s", res.stdout, res.stderr)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,11 +26,10 @@ func TestAnswersInReport(t *testing.T) {
 		script    scripted.Turn
 		condition string
 		says      string
-		column    int // of those of the report's CSV that end it, from the end
 	}{
-		"cut off": {scripted.Turn{Say: "four and", Stop: "length"}, "truncated>1%", "got an answer that was cut off at its most tokens", 4},
-		"empty":   {scripted.Turn{Say: " "}, "empty>1%", "got an empty answer", 3},
-		"refused": {scripted.Turn{Refusal: "I will not."}, "refused>1%", "got an answer that the model or its provider refused", 2},
+		"cut off": {scripted.Turn{Say: "four and", Stop: "length"}, "truncated>1%", "got an answer that was cut off at its most tokens"},
+		"empty":   {scripted.Turn{Say: " "}, "empty>1%", "got an empty answer"},
+		"refused": {scripted.Turn{Refusal: "I will not."}, "refused>1%", "got an answer that the model or its provider refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := sample(t)
@@ -49,10 +49,11 @@ func TestAnswersInReport(t *testing.T) {
 			if page := paged(t, b.out); !strings.Contains(page, "2 of 2 attempts "+c.says) {
 				t.Errorf("the page does not say that they %s", c.says)
 			}
-			for line := range strings.Lines(strings.TrimSpace(csv)) {
-				cells := strings.Split(strings.TrimSpace(line), ",")
-				if got := cells[len(cells)-c.column]; got != word && got != "true" {
-					t.Errorf("%q in %s", got, line)
+			head, rows, _ := strings.Cut(strings.TrimSpace(csv), "\n")
+			at := slices.Index(strings.Split(strings.TrimSpace(head), ","), word)
+			for line := range strings.Lines(rows) {
+				if cells := strings.Split(strings.TrimSpace(line), ","); at < 0 || cells[at] != "true" {
+					t.Errorf("%s, column %d of %s", word, at, line)
 				}
 			}
 			honest := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "Answer: 1"}}})

@@ -62,9 +62,19 @@ func (*checked) Match(string) family.Verdict {
 
 // Judge asks the checker.
 func (r *checked) Judge(ctx context.Context, text string) (family.Verdict, error) {
+	return r.judge(ctx, text, false)
+}
+
+// JudgeCutOff asks it about a candidate that was cut off, of which only what is marked is
+// an answer.
+func (r *checked) JudgeCutOff(ctx context.Context, text string) (family.Verdict, error) {
+	return r.judge(ctx, text, true)
+}
+
+func (r *checked) judge(ctx context.Context, text string, cut bool) (family.Verdict, error) {
 	metadata := map[string]any{"candidate_answer": textmatch.Excerpt(text), "expected_answer": task.Redacted, "match_strategy": byChecker}
 	q := checker.Question{Text: text, Row: r.row}
-	if stated, ok := answer.Read(text, r.question, answer.Options{ColonA: true}).Stated(); ok {
+	if stated, ok := answer.Read(text, r.question, answer.Options{ColonA: true}).Stated(cut); ok {
 		q.Answer = &stated
 	}
 	v, err := r.checkers.Verdict(ctx, r.c, r.options, q)

@@ -166,8 +166,8 @@ func (r *Reply) after(statement, n, i int) bool {
 
 // Stated returns what a reply states as text, for a judge of the pack: what the statements
 // of the highest rank have in common, or its only line. It is false for one that states
-// nothing, or several things.
-func (r *Reply) Stated() (string, bool) {
+// nothing, or several things; and for the only line of one that was cut off.
+func (r *Reply) Stated(cut bool) (string, bool) {
 	text, ok, top := "", false, Unmarked
 	for _, st := range r.Statements {
 		switch {
@@ -178,7 +178,7 @@ func (r *Reply) Stated() (string, bool) {
 			ok = false
 		}
 	}
-	if top > Unmarked || len(r.Lines) != 1 {
+	if top > Unmarked || cut || len(r.Lines) != 1 {
 		return text, ok
 	}
 	return r.Lines[0].Text, true
