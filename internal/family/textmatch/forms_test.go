@@ -59,6 +59,33 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestRulesInEachLanguage runs the table with a passing and a failing example of every rule
+// in every language.
+func TestRulesInEachLanguage(t *testing.T) {
+	doc, err := os.ReadFile(formsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	score := formTask(t, []string{"25", "How many?", "", "25"})
+	languages := map[string]int{}
+	for _, row := range tableRows(t, string(doc), "Rules in each language", 4) {
+		languages[row[1]]++
+		for i, want := range []verdict.Outcome{verdict.Passed, verdict.Failed} {
+			if v := score(row[2+i]); v.Outcome != want {
+				t.Errorf("%s, %s: %q is %s (%s)", row[1], row[0], row[2+i], v.Outcome, v.Message)
+			}
+		}
+	}
+	for language, rules := range languages {
+		if rules != languages["English"] {
+			t.Errorf("%s has %d of %d rules", language, rules, languages["English"])
+		}
+	}
+	if len(languages) != 12 {
+		t.Errorf("%d languages have examples", len(languages))
+	}
+}
+
 // tableRows returns the cells of the rows of the Markdown table after title,
 // without the marks of code.
 func tableRows(t *testing.T, doc, title string, columns int) [][]string {

@@ -40,7 +40,7 @@ func (q *Question) Closed(words []Word, also vocabulary.Class) bool {
 
 // isPunctuation reports whether a sign only punctuates.
 func isPunctuation(c rune) bool {
-	return isDash(c) || strings.ContainsRune(" .,;:!\"'`’‘“”«»()[]{}【】「」『』《》〈〉*_|…。、，；：！—–-=→⇒∴✅✓✔☑➡👉\ufe0f", c)
+	return isDash(c) || strings.ContainsRune(" .,;:!\"'`’‘“”«»()[]{}【】「」『』《》〈〉*_|…。、，；：！،؛—–-=→⇒∴✅✓✔☑➡👉\ufe0f", c)
 }
 
 // Opposes returns the first word that denies, doubts, bounds or multiplies what stands

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"slices"
 	"strings"
 
 	"securebench/internal/family/textmatch/vocabulary"
@@ -153,7 +154,7 @@ func (q *Question) endsIn(words []Word, i int) bool {
 		}
 		after = after[1:]
 	}
-	if len(after) > 0 && q.has(after[0], vocabulary.Link|vocabulary.Particle) && len(after) == 1 {
+	if len(after) > 0 && q.has(after[0], vocabulary.Link) && !slices.ContainsFunc(after[1:], func(w Word) bool { return w.Kind != vocabulary.Sign }) {
 		after = nil // が正解です
 	}
 	if len(after) > 0 && !q.has(after[0], vocabulary.Reason) {
@@ -324,7 +325,7 @@ func onlyNo(q *Question, words []Word) bool {
 
 // parts reports whether a sign parts two clauses.
 func parts(c rune) bool {
-	return c != 0 && (strings.ContainsRune(",;:.!?，、；：。—–…", c))
+	return c != 0 && strings.ContainsRune(",;:.!?，、；：。،؛—–…", c)
 }
 
 // praised finds what a sentence calls right: "B is correct", "25 is the answer".
@@ -335,15 +336,23 @@ func (r *reader) praised(s *Sentence, p plain, source string, line int) {
 		return
 	}
 	for k := 1; k < len(words); k++ {
-		if parts(words[k].Sign()) && words[k].Sign() != ':' || q.has(words[k], vocabulary.Conclusion) {
+		dash := isDash(words[k].Sign()) && k > from // 25 — правильный ответ
+		if !dash && parts(words[k].Sign()) && words[k].Sign() != ':' || q.has(words[k], vocabulary.Conclusion) {
 			from = k + 1
 			continue
 		}
-		if k == from || !q.links(words[k]) || words[k].Kind == vocabulary.Sign {
+		if k == from || !dash && (!q.links(words[k]) || words[k].Kind == vocabulary.Sign) {
 			continue
 		}
-		rank, ok := q.praise(words[k:], r.o.Labels)
+		rest := words[k:]
+		if dash {
+			rest = rest[1:]
+		}
+		rank, ok := q.praise(rest, r.o.Labels)
 		if !ok {
+			if dash {
+				from = k + 1
+			}
 			continue
 		}
 		st := Statement{Rank: rank, Praised: true, Line: line}
@@ -366,7 +375,7 @@ func (q *Question) praise(words []Word, labels bool) (Rank, bool) {
 		case parts(w.Sign()) && w.Sign() != ':', k > 0 && q.has(w, vocabulary.Reason):
 			return rank, right && (labels || rank == Marked)
 		case w.Kind == vocabulary.Sign && strings.ContainsRune("*_`\"')", w.Sign()):
-		case q.has(w, vocabulary.Restrictive) && !w.Excused:
+		case q.has(w, vocabulary.Restrictive) && !w.Excused && (k > 0 || !q.links(w) || w.restricts(q, vocabulary.Restrictive)):
 			return 0, false
 		case q.has(w, vocabulary.Answer):
 			rank, right = Marked, true

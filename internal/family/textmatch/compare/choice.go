@@ -290,7 +290,7 @@ func (k *Choices) mayExplain(s string, w answer.Word) bool {
 	switch {
 	case c == 0:
 		return false
-	case strings.ContainsRune(",;:(、，；：。—–\"“「", c):
+	case strings.ContainsRune(",;:(、，；：。،؛—–\"“「", c):
 		return true
 	case c == '.':
 		return w.End < len(s)

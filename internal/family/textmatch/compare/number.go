@@ -285,7 +285,7 @@ func (l *listing) mayExplain(i int) bool {
 	}
 	c := w.Sign()
 	switch {
-	case strings.ContainsRune(",;:(.、，；：。—–≈", c):
+	case strings.ContainsRune(",;:(.、，；：。،؛—–≈", c):
 		return true
 	case c == '-' || isDash(c):
 		return w.Start > 0 && l.text[w.Start-1] == ' ' && w.End < len(l.text) && l.text[w.End] == ' '

@@ -311,7 +311,7 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 		if w.Sign() == '/' && c.equal(after[w.End:]) >= 0 {
 			return true
 		}
-		if (reason || strings.ContainsRune(",;:(—–.，。；、", w.Sign()) && w.Sign() != 0 || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:], a) {
+		if (reason || strings.ContainsRune(",;:(—–.，。；、،؛", w.Sign()) && w.Sign() != 0 || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:], a) {
 			return true
 		}
 	}
