@@ -203,7 +203,7 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 		return 0
 	}
 	for i := 0; i <= len(words) && i < maxFrame; i++ {
-		if i > 0 && !q.Closed(words[:i], vocabulary.Conclusion|vocabulary.And&0) {
+		if i > 0 && !q.Closed(words[:i], vocabulary.Conclusion) {
 			return 0
 		}
 		if i == len(words) {
@@ -246,7 +246,13 @@ func calculating(w answer.Word) bool {
 // word such as "option". A text of more than a letter always is.
 func (k *Choices) stands(q *answer.Question, s string, words []answer.Word, i int) bool {
 	w := words[i]
-	if w.Kind != vocabulary.Letters || len(w.Text) > 1 || s[w.Start] <= 'Z' {
+	if w.Kind != vocabulary.Letters || len(w.Text) > 1 {
+		return true
+	}
+	if w.End < len(s) && strings.IndexByte("(_^", s[w.End]) >= 0 {
+		return false // the name of a function
+	}
+	if s[w.Start] <= 'Z' {
 		return true
 	}
 	return i > 0 && (words[i-1].Kind == vocabulary.Sign && words[i-1].Sign() != ',' || words[i-1].In(vocabulary.Option|vocabulary.Answer)&q.In != 0) || i == 0 && len(words) == 1

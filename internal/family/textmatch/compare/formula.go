@@ -40,29 +40,22 @@ func canonical(s string) string {
 	s = apart.ReplaceAllString(s, "$1␣$2")
 	s = apart.ReplaceAllString(s, "$1␣$2")
 	s = formulaForms.Replace(s)
+	s = root.ReplaceAllString(s, "√{$1}")
 	s = braced.ReplaceAllString(s, "$1")
-	s = rooted.ReplaceAllString(s, "√$1")
 	s = product.ReplaceAllString(s, "$1$2")
 	s = product.ReplaceAllString(s, "$1$2")
-	s = thousands.ReplaceAllStringFunc(s, func(t string) string {
-		if strings.ContainsAny(t, "([{") {
-			return t
-		}
-		return t
-	})
 	return textmatch.Lower(s)
 }
 
 var (
 	apart        = lazyregexp.New(`([0-9]) +([0-9])`)
 	formulaForms = strings.NewReplacer(" ", "", "−", "-", "–", "-", "²", "^2", "³", "^3", "bmatrix", "pmatrix", "sqrt", "√", "**", "^",
-		"oo", "∞", "degrees", "°", "degree", "°", `\$`, "$", `\ `, "")
-	braced    = lazyregexp.New(`\{([^{}]?|[0-9.]+)\}`)
-	rooted    = lazyregexp.New(`√\(([^()]*)\)`)
-	product   = lazyregexp.New(`([0-9a-zA-Zπ)])[·*×]([a-zA-Zπ√(])`)
-	thousands = lazyregexp.New(`\b[0-9]{1,3}(,[0-9]{3})+\b`)
-	names     = lazyregexp.New(`^[a-z](\([a-z]\))?[=∈]`)
-	about     = lazyregexp.New(`≈.*$`)
+		"degrees", "°", "degree", "°", `\$`, "$", `\ `, "")
+	braced  = lazyregexp.New(`\{([^{}]?|[0-9.]+)\}`)
+	root    = lazyregexp.New(`√\(([^()]*)\)`)
+	product = lazyregexp.New(`([0-9a-zA-Zπ)])[·*×]([a-zA-Zπ√(])`)
+	names   = lazyregexp.New(`^[a-z](\([a-z]\))?[=∈]`)
+	about   = lazyregexp.New(`≈.*$`)
 )
 
 // sameFormula reports whether a stated formula is the accepted one. A name before it and
@@ -77,6 +70,5 @@ func sameFormula(stated, gold string) bool {
 	if !strings.Contains(gold, "≈") {
 		stated = about.ReplaceAllString(stated, "")
 	}
-	stated = strings.TrimRight(stated, ".")
-	return stated == gold || strings.TrimSuffix(stated, "%") != "" && stated == strings.TrimSuffix(gold, ".")
+	return strings.TrimRight(stated, ".") == gold
 }

@@ -383,7 +383,7 @@ func (c Numbers) understood(l *listing, end int) *Number {
 	if !ok || !c.money(l.q, n) || n.percent && !c.Percent && !asksPercent(l.q) {
 		return nil
 	}
-	also := vocabulary.Unit | vocabulary.DayPeriod | vocabulary.And&0
+	also := vocabulary.Unit | vocabulary.DayPeriod
 	if c.Loose {
 		also |= vocabulary.Approx
 	}

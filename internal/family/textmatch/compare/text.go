@@ -30,7 +30,6 @@ type Texts struct {
 	Mode       Mode
 	KeepCase   bool
 	ExtraWords int // of a span
-	DayFirst   bool
 }
 
 // A Text is an accepted answer that is compared as text.
@@ -131,7 +130,7 @@ func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		return answer.Reading{}
 	}
 	if st.Form && st.Rank == answer.Boxed {
-		if w := q.Around(st.Before, st.After); w != nil && !c.excuses(q, w) {
+		if q.Around(st.Before, st.After) != nil {
 			return answer.Reading{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 		}
 	}
@@ -145,9 +144,6 @@ func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading {
 	}
 	return c.missed(st.Text)
 }
-
-// excuses reports whether a word around a form is an accepted answer itself.
-func (c *Texts) excuses(*answer.Question, *answer.Word) bool { return false }
 
 // missed says why a text gives no accepted answer. It depends on the text and the kind
 // of the row only: a reason that revealed whether an accepted answer is among several
@@ -344,7 +340,7 @@ func concluded(q *answer.Question, words []answer.Word) bool {
 // answer itself, its other words do not frame it; if the answer is made of frame words,
 // only those may stand there that could not be another answer.
 func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
-	if !q.Closed(words, vocabulary.Yes&0) {
+	if !q.Closed(words, 0) {
 		return false
 	}
 	for i, w := range words {
@@ -401,7 +397,7 @@ func (c *Texts) explains(q *answer.Question, s string, words []answer.Word, a Te
 	if words[0].In(vocabulary.Reason)&q.In != 0 {
 		return true
 	}
-	if len(words) < minExplains || words[0].In(vocabulary.Harmless|vocabulary.Conclusion|vocabulary.And&0)&q.In == 0 && !words[0].Asked && words[0].In(vocabulary.Ordinary) == 0 {
+	if len(words) < minExplains || words[0].In(vocabulary.Harmless|vocabulary.Conclusion)&q.In == 0 && !words[0].Asked && words[0].In(vocabulary.Ordinary) == 0 {
 		return false
 	}
 	return q.Opposes(nil, words) == nil && !c.again(q, s, words)
@@ -559,14 +555,7 @@ func (c *Texts) Unmarked(r *answer.Reply) (answer.Reading, int) {
 		}
 		first = false
 	}
-	if got.Finding != answer.Stated && n == len(r.Lines)-1 && n > 0 && c.hasPolar() {
-		return got, n
-	}
 	return got, n
-}
-
-func (c *Texts) hasPolar() bool {
-	return slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar != 0 })
 }
 
 // after reports whether a sentence after an answer explains it.
