@@ -111,3 +111,32 @@ func marksOf(t *testing.T, tag string) map[string]string {
 	}
 	return marks
 }
+
+// TestJoinedLabels: two labels that a word of any language joins name no choice.
+func TestJoinedLabels(t *testing.T) {
+	public := map[string]any{"question": "Which planet is the largest?", "choices": []string{"Mars", "Jupiter", "Venus", "Saturn"}}
+	first := newScorer(t, multiplechoice.Family(), public, map[string]any{"answer": "A"})
+	second := newScorer(t, multiplechoice.Family(), public, map[string]any{"answer": "B"})
+	joins := 0
+	for _, tag := range []string{"en", "zh", "de", "fr", "es", "pt", "ru", "ja", "ko", "ar", "hi", "id"} {
+		data, err := os.ReadFile("vocabulary/data/" + tag + ".tsv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			row := strings.Split(strings.TrimRight(line, "\n"), "\t")
+			if len(row) < 2 || !strings.HasPrefix(row[1], "or") && row[1] != "and" || row[1] == "ordinary" || row[1] == "ordinal" {
+				continue
+			}
+			joins++
+			for _, text := range []string{"A " + row[0] + " B", "A" + row[0] + "B.", "Answer: A " + row[0] + " B"} {
+				if first(text).Outcome == verdict.Passed || second(text).Outcome == verdict.Passed {
+					t.Errorf("%s: %q passed", tag, text)
+				}
+			}
+		}
+	}
+	if joins < 50 {
+		t.Errorf("%d words that join", joins)
+	}
+}

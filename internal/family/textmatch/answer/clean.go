@@ -173,9 +173,9 @@ func says(s string) bool {
 	return s != "" && !strings.HasSuffix(s, ":")
 }
 
-// wide writes full-width forms and the digits of other scripts as ASCII.
+// wide writes full-width forms, and the digits and punctuation of other scripts, as ASCII.
 func wide(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x660 }) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x60c }) {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
@@ -186,6 +186,11 @@ func wide(s string) string {
 			return ' '
 		case r >= 0x660 && unicode.Is(unicode.Nd, r):
 			return digit(r)
+		case r == '।', r == '॥', r == '۔':
+			return '.'
+		}
+		if i := strings.IndexRune("،؛؟", r); i >= 0 {
+			return rune(",;?"[i/2])
 		}
 		return r
 	}, s)

@@ -546,7 +546,8 @@ func (k *Choices) listed(before string) Set {
 	return found
 }
 
-// isPronoun reports whether a capital A or I before rest is a word rather than a label.
+// isPronoun reports whether a capital A or I before rest is a word rather than a label,
+// which a word that joins two follows.
 func isPronoun(c byte, rest string) bool {
 	if c != 'A' && c != 'I' || len(rest) < 2 || rest[0] != ' ' {
 		return c == 'I' && strings.HasPrefix(rest, "'")
@@ -558,7 +559,8 @@ func isPronoun(c byte, rest string) bool {
 	if i := strings.IndexFunc(next, func(r rune) bool { return !unicode.IsLetter(r) }); i >= 0 {
 		next = next[:i]
 	}
-	return next != "or" && next != "and" && next != "is"
+	words := vocabulary.Words(nil, next)
+	return next != "is" && (len(words) == 0 || words[0].In(vocabulary.Or|vocabulary.And) == 0)
 }
 
 // isLone reports whether no letter, digit, _ or ' touches the character at s[i].
