@@ -39,6 +39,19 @@ func newLab(t testing.TB) lab {
 	return lab{c, family.Case{Image: enginetest.Image(t, e)}, e}
 }
 
+// reads is the lab with another program in its case sandboxes.
+func (l lab) reads(t *testing.T, program string) lab {
+	t.Helper()
+	cases := warm.New(l.engine, enginetest.Run("reads"), 1)
+	t.Cleanup(func() {
+		if err := cases.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	l.Comparer = &Comparer{cases: cases, oracles: l.oracles, library: l.library, reader: program}
+	return l
+}
+
 // ask asks a program of a test in the oracle's place.
 func (l lab) ask(t testing.TB, role, source, question string) string {
 	t.Helper()
@@ -98,9 +111,7 @@ func (l lab) takenOver(t *testing.T) {
 	if !works {
 		t.Error("the attack does not work on a weak oracle")
 	}
-	l.cases = warm.New(l.engine, enginetest.Run("taken"), 1)
-	defer l.cases.Close(t.Context())
-	l.reader = takenOver
+	l = l.reads(t, takenOver)
 	for _, said := range []string{payload, `["Symbol","` + payload + `"]`, `["sympify","` + payload + `"]`, `["Apply","__import__",["Symbol","os"]]`, `["Integer","` + payload + `"]`} {
 		if got, err := l.parse(t.Context(), l.c, said); err != nil || got.failed == nil || got.tree != nil {
 			t.Errorf("%s is passed on: %+v, %v", said, got, err)
@@ -154,9 +165,7 @@ func (l lab) libraryAsItComes(t *testing.T) {
 
 // noPython: an image in which nothing can compare is the row's fault.
 func (l lab) noPython(t *testing.T) {
-	l.cases = warm.New(l.engine, enginetest.Run("broken"), 1)
-	defer l.cases.Close(t.Context())
-	l.reader = "raise SystemExit(3)\n"
+	l = l.reads(t, "raise SystemExit(3)\n")
 	_, err := l.Compare(t.Context(), l.c, key(t, "5"), "5")
 	if f, ok := errors.AsType[*family.Failure](err); !ok || !strings.Contains(f.Message, "Python 3.10") {
 		t.Errorf("got %v", err)
