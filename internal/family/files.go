@@ -22,6 +22,8 @@ type Files struct {
 	// was loaded, by path. Reading a file that has changed since is a
 	// [workspace.ErrChanged].
 	PublicDigests, EvalDigests map[string]string
+	// Bring makes files be there on a machine that has only some; nil is one that has all.
+	Bring workspace.Bring
 }
 
 // OpenFiles opens the two roots; either may be missing. The caller
@@ -57,14 +59,14 @@ func (f Files) Layout(v task.SandboxView, assets []task.Asset, l sandbox.Limits,
 	return workspace.ForTestSandbox(v, workspace.Options{
 		Assets: f.Public, Expect: f.PublicDigests, PublicAssets: assets,
 		Evals: f.Eval, ExpectEvals: f.EvalDigests, EvalPaths: evalPaths,
-		MaxBytes: l.Disk, MaxFiles: int(l.Files),
+		MaxBytes: l.Disk, MaxFiles: int(l.Files), Bring: f.Bring,
 	})
 }
 
 // Solution returns the files of a row's own solution, at a path below the
 // evaluation root, as a tar archive. They belong to root and are read-only.
 func (f Files) Solution(path string) ([]byte, error) {
-	layout, err := workspace.ForSolution(path, workspace.Options{Evals: f.Eval, ExpectEvals: f.EvalDigests})
+	layout, err := workspace.ForSolution(path, workspace.Options{Evals: f.Eval, ExpectEvals: f.EvalDigests, Bring: f.Bring})
 	if err != nil {
 		return nil, err
 	}

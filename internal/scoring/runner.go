@@ -22,7 +22,7 @@ func (s *Scorer) Runner(w *workload.Workload, cfg *config.Tester, runID string) 
 	limits.Timeout = cfg.Limits.Produce
 	audited := sandbox.WithPolicy(s.Engine, Policy(cfg.Sandbox))
 	r := &agent.Runner{
-		Producer: &produce.Producer{Engine: audited, Assets: s.Files.Public, Granted: cfg.Sandbox.Capabilities,
+		Producer: &produce.Producer{Engine: audited, Assets: s.Files.Public, Bring: s.Files.Bring, Granted: cfg.Sandbox.Capabilities,
 			Env: func(string) (string, bool) { return "", false }},
 		Users:  s.User,
 		Limits: limits, Expect: w.PublicFiles, RunID: runID, Bounds: Bounds(cfg.Limits),

@@ -52,9 +52,46 @@ type Options struct {
 	// The caller lists them, because an agent may have been asked to change
 	// some.
 	PublicAssets []task.Asset
+	// Bring makes files of Assets and Evals be there that a layout needs, by their paths in
+	// Expect and ExpectEvals; nil if all are.
+	Bring Bring
 	// MaxBytes and MaxFiles bound what is written; 0 is the default.
 	MaxBytes int64
 	MaxFiles int
+}
+
+// Bring makes files of a pack be there, public ones and those of evaluation.
+type Bring func(public, eval []string) error
+
+// bring makes the files of entries be there.
+func (o Options) bring(entries []Entry) error {
+	if o.Bring == nil {
+		return nil
+	}
+	var public, eval []string
+	for _, e := range entries {
+		switch {
+		case e.Asset == "" || e.root == nil:
+		case e.root == o.Evals:
+			eval = append(eval, e.files()...)
+		default:
+			public = append(public, e.files()...)
+		}
+	}
+	return o.Bring(public, eval)
+}
+
+// files are the paths of an asset's files, as they were when the pack was loaded.
+func (e Entry) files() (names []string) {
+	if _, ok := e.expect[e.Asset]; ok {
+		return []string{e.Asset}
+	}
+	for name := range e.expect {
+		if e.Asset == "." || strings.HasPrefix(name, e.Asset+"/") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // An Entry is one file of a layout, or an asset that may be a directory.
@@ -83,8 +120,8 @@ type Layout struct {
 }
 
 // ForAgent returns what the agent sees: the task file, one file for each
-// public value, and the public assets. It does no I/O. Its errors are faults
-// of the pack or the configuration.
+// public value, and the public assets. It does no I/O but that of [Options.Bring]. Its
+// other errors are faults of the pack or the configuration.
 func ForAgent(v task.AgentView, opts Options) (*Layout, error) {
 	b := newBuilder(opts)
 	b.assets(v.Assets())
@@ -157,6 +194,9 @@ func (b *builder) errorf(format string, args ...any) {
 
 func (b *builder) layout() (*Layout, error) {
 	if err := b.err(); err != nil {
+		return nil, err
+	}
+	if err := b.opts.bring(b.entries); err != nil {
 		return nil, err
 	}
 	return &Layout{Entries: b.entries, maxBytes: b.opts.MaxBytes, maxFiles: b.opts.MaxFiles}, nil

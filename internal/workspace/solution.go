@@ -16,6 +16,10 @@ func ForSolution(p string, opts Options) (*Layout, error) {
 	if opts.Evals == nil {
 		return nil, fmt.Errorf("solution %q: %w", p, errors.New("the pack has no evaluation files"))
 	}
+	whole := Entry{Asset: src, root: opts.Evals, expect: opts.ExpectEvals}
+	if err := opts.bring([]Entry{whole}); err != nil {
+		return nil, fmt.Errorf("solution %q: %w", p, err)
+	}
 	info, err := opts.Evals.Lstat(src)
 	if err != nil {
 		return nil, fmt.Errorf("solution %q: %w", p, blame(opts.ExpectEvals != nil, err))

@@ -33,6 +33,7 @@ type Producer struct {
 	Engine  sandbox.Engine
 	Harness harness.Harness // nil if every request has its own command
 	Assets  *os.Root        // the pack's public assets; nil if it has none
+	Bring   workspace.Bring // makes those be there that a layout needs; nil if all are
 	// Env returns the value of a variable that the harness forwards by name. A
 	// variable that is not set is not forwarded.
 	Env func(name string) (string, bool)
@@ -165,7 +166,7 @@ func (s *Session) open(ctx context.Context, p *Producer) error {
 	}
 	layout, err := workspace.ForAgent(s.req.View, workspace.Options{
 		Assets: p.Assets, Expect: s.req.Expect, TaskFile: s.plan.TaskFile, ArtifactPath: s.plan.ArtifactPath,
-		MaxBytes: spec.Limits.Disk, MaxFiles: int(spec.Limits.Files),
+		MaxBytes: spec.Limits.Disk, MaxFiles: int(spec.Limits.Files), Bring: p.Bring,
 	})
 	if err != nil {
 		return fmt.Errorf("laying out the workspace: %w", err)

@@ -16,6 +16,7 @@ import (
 	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
+	"securebench/internal/family"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
@@ -173,31 +174,46 @@ func (h *Hub) serveOrder(w http.ResponseWriter, _ *http.Request, t ticket) error
 	return err
 }
 
-// serveFile serves a file of the pack: a public one, or one for evaluation to those who
-// verify.
-func (h *Hub) serveFile(w http.ResponseWriter, r *http.Request, t ticket) error {
-	o, sum, name := h.Orders[t.role], r.PathValue("digest"), r.URL.Query().Get("path")
-	root := h.Files.Public
-	f, ok := o.Public[name]
-	if !ok || f.Digest != sum {
-		root = h.Files.Eval
-		f, ok = o.Eval[name]
+// packFile is where a file of the pack is.
+type packFile struct {
+	root *os.Root
+	name string
+}
+
+// packFiles are the files that workers with a role may read, by digest: public ones, and
+// for those who verify also the evaluation's.
+func packFiles(o remote.Order, files family.Files) map[string]packFile {
+	out := map[string]packFile{}
+	add := func(root *os.Root, listed map[string]remote.File) {
+		for name, f := range listed {
+			if root != nil && validPath(name) {
+				out[f.Digest] = packFile{root, name}
+			}
+		}
 	}
-	if !ok || f.Digest != sum || root == nil || !validPath(name) {
-		return notThere()
-	}
-	in, err := source.OpenIn(root, name, os.O_RDONLY, 0)
-	if err != nil {
-		return fmt.Errorf("reading a file of the pack: %w", err)
-	}
-	defer in.Close()
-	_, err = io.Copy(w, in)
-	return err
+	add(files.Public, o.Public)
+	add(files.Eval, o.Eval)
+	return out
 }
 
 // validPath reports whether a name cannot lead out of a folder.
 func validPath(name string) bool {
 	return path.Clean(name) == name && !path.IsAbs(name) && !strings.HasPrefix(name, "..")
+}
+
+// serveFile serves a file of the pack.
+func (h *Hub) serveFile(w http.ResponseWriter, r *http.Request, t ticket) error {
+	f, ok := h.files[t.role][r.PathValue("digest")]
+	if !ok {
+		return notThere()
+	}
+	in, err := source.OpenIn(f.root, f.name, os.O_RDONLY, 0)
+	if err != nil {
+		return refusal{http.StatusGone, "a file of the pack cannot be read any more"}
+	}
+	defer in.Close()
+	_, err = io.Copy(w, in)
+	return err
 }
 
 // serveRequest serves the call of a job.

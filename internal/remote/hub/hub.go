@@ -102,6 +102,7 @@ type Hub struct {
 	by      map[record.AttemptKey]record.By
 	tally   tally
 	last    map[room]granted
+	files   map[remote.Role]map[string]packFile
 	queued  map[remote.Role][]int // jobs that no worker has, by pool
 	done    bool                  // the run has finished
 	ended   bool                  // this part of it has
@@ -136,6 +137,10 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 	h := &Hub{Options: o, token: remote.Token(o.RunID, digest.Bytes(o.Salt[:])), jobs: map[string]*job{}, workers: map[string]*Worker{},
 		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, tally: newTally(), last: map[room]granted{}, by: map[record.AttemptKey]record.By{},
 		queued: map[remote.Role][]int{remote.Produce: make([]int, o.Pools), remote.Verify: make([]int, o.Pools)}}
+	h.files = map[remote.Role]map[string]packFile{}
+	for r, order := range o.Orders {
+		h.files[r] = packFiles(order, o.Files)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close(ctx, false))

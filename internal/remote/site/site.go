@@ -90,6 +90,7 @@ func open(ctx context.Context, o Options, set worker.Setting) (_ *Site, err erro
 	if s.scorer.Files, err = family.OpenFiles(set.Public, set.Eval, public, eval); err != nil {
 		return nil, err
 	}
+	s.scorer.Files.Bring = set.Bring
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))

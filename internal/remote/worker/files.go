@@ -3,20 +3,14 @@ package worker
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
-	"path"
-	"path/filepath"
 
 	"securebench/internal/attended"
 	"securebench/internal/candidate"
-	"securebench/internal/digest"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/remote"
 )
@@ -95,94 +89,35 @@ func (s *session) get(ctx context.Context, ticket, target string, v any) error {
 	return attempt.Decode(b, v)
 }
 
-// load reads the orders of the worker's roles, and the files of the pack that they
-// name.
-func (s *session) load(ctx context.Context, orders map[remote.Role]remote.Order) (public, eval string, err error) {
-	public, eval = filepath.Join(s.folder.dir, publicDir), filepath.Join(s.folder.dir, evalDir)
+// load reads the orders of the worker's roles.
+func (s *session) load(ctx context.Context, orders map[remote.Role]remote.Order) (err error) {
 	for {
 		s.mu.Lock()
 		tickets := s.run.Tickets
 		s.mu.Unlock()
 		for role, ticket := range tickets {
 			var o remote.Order
-			if err = s.get(ctx, ticket, "/order", &o); err == nil {
-				orders[role] = o
-				err = errors.Join(s.files(ctx, ticket, public, o.Public), s.files(ctx, ticket, eval, o.Eval))
-			}
-			if err != nil {
+			if err = s.get(ctx, ticket, "/order", &o); err != nil {
 				break
 			}
+			orders[role] = o
 		}
 		var refused errNo
-		if err == nil || errors.As(err, &refused) || errors.Is(err, fs.ErrPermission) || ctx.Err() != nil {
-			return public, eval, err
+		if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+			return err
 		}
 		if errors.Is(err, errTicket) {
 			if err := s.hello(ctx); err != nil {
-				return public, eval, err
+				return err
 			}
 		}
 		if s.alone() {
-			return public, eval, s.nobody()
+			return s.nobody()
 		}
 		if attended.Pause(ctx, again) != nil {
-			return public, eval, ErrDrained
+			return ErrDrained
 		}
 	}
-}
-
-// files lays out files that the hub has.
-func (s *session) files(ctx context.Context, ticket, dir string, files map[string]remote.File) error {
-	if len(files) == 0 {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making a folder in the cache: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("opening a folder in the cache: %w", err)
-	}
-	defer root.Close()
-	for name, f := range files {
-		if _, err := root.Lstat(name); err == nil {
-			continue // it has another role, or was read a moment ago
-		}
-		if err := s.file(ctx, ticket, root, name, f); err != nil {
-			return fmt.Errorf("reading the pack's file %q: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// file reads one file, which appears whole.
-func (s *session) file(ctx context.Context, ticket string, root *os.Root, name string, f remote.File) error {
-	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return err
-	}
-	in, err := s.request(ctx, http.MethodGet, ticket, "/file/"+f.Digest+"?path="+url.QueryEscape(name), nil)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	mode := fs.FileMode(0o600)
-	if f.Executable {
-		mode = 0o700
-	}
-	const part = ".part"
-	out, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	h := sha256.New()
-	_, err = io.Copy(io.MultiWriter(out, h), io.LimitReader(in, f.Size+1))
-	if err = errors.Join(err, out.Chmod(mode), out.Close()); err != nil {
-		return err
-	}
-	if digest.Format(h.Sum(nil)) != f.Digest {
-		return errNo{"the file has changed since the run began"}
-	}
-	return root.Rename(part, name)
 }
 
 // fetch makes sure that a candidate is on the shelf.

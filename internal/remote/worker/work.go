@@ -38,6 +38,7 @@ func (s *session) work(ctx context.Context, left []*folder) error {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	calls, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.assets.until(calls)
 	defer cancel(nil)
 	s.inherit(calls, left)
 	stopped := make(chan struct{})

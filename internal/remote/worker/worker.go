@@ -31,6 +31,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
 	"securebench/internal/sandbox"
+	"securebench/internal/workspace"
 )
 
 // The times of a worker.
@@ -62,9 +63,10 @@ type Site interface {
 // Setting is what a site is made of.
 type Setting struct {
 	Orders map[remote.Role]remote.Order // by role of the worker
-	// Public and Eval are folders with the pack's files; Eval is empty for a worker that
-	// does not verify.
+	// Public and Eval are folders for the pack's files, of which Bring makes those be there
+	// that a call needs. A worker that does not verify has none of Eval.
 	Public, Eval string
+	Bring        workspace.Bring
 	Store        attempt.Store
 	// Relay is the way of an attempt's agent to its provider, false if it has none.
 	Relay func(key record.AttemptKey) (distant.Way, bool)
@@ -145,7 +147,7 @@ func (w *worker) serve(ctx context.Context) (err error) {
 	defer func() {
 		ctx, stop := attended.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer stop()
-		err = errors.Join(err, s.site.Close(ctx), s.shelf.store.Close(), s.folder.close(s.ended().done))
+		err = errors.Join(err, s.site.Close(ctx), s.assets.close(), s.shelf.store.Close(), s.folder.close(s.ended().done))
 	}()
 	return s.work(ctx, left)
 }
@@ -168,6 +170,7 @@ type session struct {
 	site   Site
 	folder *folder
 	shelf  *shelf // in the folder
+	assets *assets
 	trees  *trees
 
 	retries  int  // of a capture
@@ -426,21 +429,25 @@ func (s *session) furnish(ctx context.Context) (left []*folder, err error) {
 		left = nil
 	}()
 	set := Setting{Orders: map[remote.Role]remote.Order{}}
-	if set.Public, set.Eval, err = s.load(ctx, set.Orders); err != nil {
+	if err = s.load(ctx, set.Orders); err != nil {
 		return left, err
 	}
+	if s.assets, err = openAssets(s.folder.dir, set.Orders, &assets{most: MostAssets, get: s.asset}); err != nil {
+		return left, err
+	}
+	set.Public, set.Eval, set.Bring = filepath.Join(s.folder.dir, publicDir), filepath.Join(s.folder.dir, evalDir), s.assets.bring
 	for _, o := range set.Orders {
 		s.retries = o.Retries
 	}
 	store := filepath.Join(s.folder.dir, candidatesDir)
 	inner, err := candidate.OpenStore(store)
 	if err != nil {
-		return left, err
+		return left, errors.Join(err, s.assets.close())
 	}
 	s.shelf, s.trees = newShelf(inner, store), &trees{dir: filepath.Join(s.Cache, treesName), most: MostTrees}
 	set.Store, set.Relay, set.Tree, set.Pulled = s.shelf, s.way, s.tree, s.pulled
 	if s.site, err = s.Open(ctx, set); err != nil {
-		return left, errors.Join(err, inner.Close())
+		return left, errors.Join(err, inner.Close(), s.assets.close())
 	}
 	s.Say(fmt.Sprintf("serving the run %s", s.run.RunID))
 	return left, nil
