@@ -363,7 +363,7 @@ func (s *session) hello(ctx context.Context) error {
 			return s.welcomed(run)
 		case s.ended().err != nil:
 			return s.ended().err
-		case s.alone():
+		case s.alone() && !s.busy(): // one that greets anew may have a result
 			return s.nobody()
 		}
 		if attended.Pause(ctx, again) != nil {
