@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"securebench/internal/attended"
 	"securebench/internal/bounded"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -107,7 +107,7 @@ func (r *registry) fetchFrom(ctx context.Context, index *url.URL, w Wheel) ([]by
 	return data, err
 }
 
-var anchor = regexp.MustCompile(`(?is)<a\s[^>]*?href\s*=\s*["']([^"']*)["'][^>]*>\s*([^<]*?)\s*</a`)
+var anchor = lazyregexp.New(`(?is)<a\s[^>]*?href\s*=\s*["']([^"']*)["'][^>]*>\s*([^<]*?)\s*</a`)
 
 // find returns the address of a file on a project's page.
 func find(page []byte, file string) (string, error) {

@@ -1,11 +1,11 @@
 package mathmatch
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/lazyregexp"
 )
 
 // shape is what kind of thing an expression states. An answer's must be the gold's.
@@ -68,8 +68,8 @@ type token struct {
 }
 
 var (
-	grouped = regexp.MustCompile(`^\d{1,3}(?:,\d{3})+(?:\.\d+)?`) // in thousands
-	simple  = regexp.MustCompile(`^(?:\d+(?:\.\d+)?|\.\d+)`)
+	grouped = lazyregexp.New(`^\d{1,3}(?:,\d{3})+(?:\.\d+)?`) // in thousands
+	simple  = lazyregexp.New(`^(?:\d+(?:\.\d+)?|\.\d+)`)
 )
 
 // scan cuts an expression into tokens. In brackets, and where a list is asked for, a
@@ -171,10 +171,10 @@ var commands = func() map[string]bool {
 var environments = map[string]bool{"{matrix}": true, "{pmatrix}": true, "{bmatrix}": true, "{Bmatrix}": true, "{smallmatrix}": true}
 
 // denials are relations that say what a value is not, or is only near to.
-var denials = regexp.MustCompile(`\\(?:ne|not|approx|sim|simeq|cong|propto|lesssim|gtrsim|nless|ngtr|notin|nsim|doteq)(?:[^a-zA-Z]|$)|!=|<>|≉|≁|≃|∝`)
+var denials = lazyregexp.New(`\\(?:ne|not|approx|sim|simeq|cong|propto|lesssim|gtrsim|nless|ngtr|notin|nsim|doteq)(?:[^a-zA-Z]|$)|!=|<>|≉|≁|≃|∝`)
 
 // expansion is what may follow an exact value: what it is about, in digits.
-var expansion = regexp.MustCompile(`^(.+?)\s*\\approx\s*[-+]?\d[\d,]*(?:\.\d+)?\s*$`)
+var expansion = lazyregexp.New(`^(.+?)\s*\\approx\s*[-+]?\d[\d,]*(?:\.\d+)?\s*$`)
 
 // list of words that join values.
 var joins = map[string]bool{"and": true, "or": true, ",": true, ", and": true, ", or": true, "und": true, "et": true, "y": true}

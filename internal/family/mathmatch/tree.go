@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/lazyregexp"
 )
 
 // Limits of a tree.
@@ -31,26 +32,26 @@ type node struct {
 
 // form is what may be behind a name: texts first, and then nodes.
 type form struct {
-	texts    []*regexp.Regexp
+	texts    []*lazyregexp.Regexp
 	least    int // nodes
 	most     int
 	ofMatrix bool // as many nodes as rows times columns
 }
 
 var (
-	integer   = regexp.MustCompile(`^-?[0-9]{1,400}$`)
-	positive  = regexp.MustCompile(`^[1-9][0-9]{0,399}$`)
-	decimal   = regexp.MustCompile(`^-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:e[-+][0-9]{1,3})?$`)
-	precision = regexp.MustCompile(`^[1-9][0-9]{0,3}$`)
-	symbol    = regexp.MustCompile(`^[A-Za-z]{1,32}$`)
-	small     = regexp.MustCompile(`^[1-9][0-9]?$`)
+	integer   = lazyregexp.New(`^-?[0-9]{1,400}$`)
+	positive  = lazyregexp.New(`^[1-9][0-9]{0,399}$`)
+	decimal   = lazyregexp.New(`^-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:e[-+][0-9]{1,3})?$`)
+	precision = lazyregexp.New(`^[1-9][0-9]{0,3}$`)
+	symbol    = lazyregexp.New(`^[A-Za-z]{1,32}$`)
+	small     = lazyregexp.New(`^[1-9][0-9]?$`)
 )
 
 // forms of nodes. What is not here does not reach the oracle sandbox. No name is of
 // anything that runs code, reads text as an expression, or takes part in evaluation
 // before the oracle compares.
 var nodeForms = func() map[string]form {
-	texts := func(of ...*regexp.Regexp) []*regexp.Regexp { return of }
+	texts := func(of ...*lazyregexp.Regexp) []*lazyregexp.Regexp { return of }
 	out := map[string]form{
 		"Integer": {texts: texts(integer)}, "Rational": {texts: texts(integer, positive)}, "Float": {texts: texts(decimal, precision)},
 		"Symbol": {texts: texts(symbol)}, "RealSymbol": {texts: texts(symbol)},

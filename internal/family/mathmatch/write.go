@@ -1,12 +1,13 @@
 package mathmatch
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"securebench/internal/lazyregexp"
 )
 
 // signs are written as LaTeX writes them. Spaces keep a command apart from a letter
@@ -31,10 +32,10 @@ var layout = strings.NewReplacer(
 )
 
 // thousands are the commas of a number that is set without the space behind them.
-var thousands = regexp.MustCompile(`,\\!\s*`)
+var thousands = lazyregexp.New(`,\\!\s*`)
 
 // arrays are matrices whose columns are described.
-var arrays = regexp.MustCompile(`\\(begin|end)\{array\}(?:\s*\{[clr|\s]*\})?`)
+var arrays = lazyregexp.New(`\\(begin|end)\{array\}(?:\s*\{[clr|\s]*\})?`)
 
 // guarded are commands that begin like one of layout's.
 var guarded = strings.NewReplacer(`\leftarrow`, "\x01", `\rightarrow`, "\x02", `\leftrightarrow`, "\x03", `\ltimes`, "\x04", `\lfloor`, `\lfloor`, `\bigcup`, `\cup `, `\bigcap`, `\cap `)

@@ -3,7 +3,6 @@ package shortanswer
 import (
 	"context"
 	"errors"
-	"regexp"
 	"strings"
 
 	"securebench/internal/family"
@@ -11,6 +10,7 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/verdict"
 	"securebench/internal/wheels"
 )
@@ -99,7 +99,7 @@ type expressions struct{}
 var _ answer.Reader = expressions{}
 
 // formulas are parts of a sentence that are set as mathematics.
-var formulas = regexp.MustCompile(`\$\$.+?\$\$|\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]`)
+var formulas = lazyregexp.New(`\$\$.+?\$\$|\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]`)
 
 // Read returns what a form encloses, or what follows a mark: the formula there if there
 // is one among words that say nothing else, or all of it.
