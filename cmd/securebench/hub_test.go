@@ -18,6 +18,7 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/porttest"
 	"securebench/internal/verdict"
 )
 
@@ -110,7 +111,7 @@ var serving = regexp.MustCompile(`serving workers at (\S+)`)
 // run starts a run with a hub, and returns the hub's address.
 func (f *machines) run(args ...string) (*member, string) {
 	f.Helper()
-	p := f.start(append([]string{"run", "--hub", "127.0.0.1:0", "--progress", "plain"}, args...)...)
+	p := f.start(append([]string{"run", "--hub", porttest.Pair(f), "--progress", "plain"}, args...)...)
 	var m []string
 	awaittest.Until(f, "the hub", func() bool {
 		select {

@@ -146,9 +146,9 @@ func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading {
 // What must not touch a box: what ends a value, or an operator, before it; an operator, a
 // power or a value behind it.
 var (
-	endsValue     = regexp.MustCompile(`[0-9)\]}!%]$`)
-	touchesBefore = regexp.MustCompile(`[-+−*/^_√×·÷±≈≠<>≤≥0-9({]$`)
-	touchesAfter  = regexp.MustCompile(`^(?:[-+−]? ?[0-9]|[+−*/^_×·÷±!%=≈≠<>≤≥}])`)
+	endsValue     = lazyregexp.New(`[0-9)\]}!%]$`)
+	touchesBefore = lazyregexp.New(`[-+−*/^_√×·÷±≈≠<>≤≥0-9({]$`)
+	touchesAfter  = lazyregexp.New(`^(?:[-+−]? ?[0-9]|[+−*/^_×·÷±!%=≈≠<>≤≥}])`)
 )
 
 // sentence reads a sentence, or what of one follows a mark.

@@ -22,6 +22,7 @@ import (
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/porttest"
 	"securebench/internal/redact"
 	"securebench/internal/remote"
 	"securebench/internal/remote/worker"
@@ -119,7 +120,7 @@ func (f *fleet) prepare() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.o = Options{Addr: "127.0.0.1:0", Keys: f.keys, Lease: time.Minute, RunID: "run", Salt: salt, Build: build,
+	f.o = Options{Addr: porttest.Pair(t), Keys: f.keys, Lease: time.Minute, RunID: "run", Salt: salt, Build: build,
 		Orders: map[remote.Role]remote.Order{}, Store: &commit.Committer{Store: store}, Warn: f.warn}
 	o := remote.Order{RunID: "run"}
 	o.Limits.Candidate = 1 << 20

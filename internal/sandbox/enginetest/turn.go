@@ -11,8 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"securebench/internal/awaittest"
+	"time"
 )
 
 // turns are the tests that use engines: a few on the machine at a time, however many
@@ -102,8 +101,11 @@ func (m *turns) release(name string, own *turn) {
 	}
 }
 
-// wait returns a locked file. If none becomes free, or too many tests wait, the test goes
-// on without one.
+// longest is how long a test waits for its turn: others are no more than a burden.
+const longest = time.Minute
+
+// wait returns a locked file. If none becomes free soon, or too many tests wait, the test
+// goes on without one.
 func (m *turns) wait() (file *os.File, err error) {
 	free := func() bool {
 		for i := range m.most {
@@ -119,7 +121,9 @@ func (m *turns) wait() (file *os.File, err error) {
 	select {
 	case m.waiting <- struct{}{}:
 		defer func() { <-m.waiting }()
-		awaittest.Soon(free)
+		for end := time.Now().Add(longest); time.Now().Before(end) && !free(); {
+			time.Sleep(50 * time.Millisecond)
+		}
 	default:
 	}
 	return file, err

@@ -35,15 +35,15 @@ func TestTurns(t *testing.T) {
 		here.take(part) // it does not wait
 		var has atomic.Bool
 		go func() { there.take(second); has.Store(true) }()
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		there.take(&named{TB: t, name: "TestThird"}) // as many as may wait for a turn do
 		part.end()
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		if has.Load() {
 			t.Error("the second test did not wait for the first")
 		}
 		first.end()
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		if !has.Load() {
 			t.Error("the second test has no turn after the first")
 		}
