@@ -138,7 +138,7 @@ func formTask(t *testing.T, row []string) func(string) family.Verdict {
 }
 
 // newScorer makes a row of a family and returns its verifier's verdicts.
-func newScorer(t *testing.T, f family.Family, public, hidden map[string]any) func(string) family.Verdict {
+func newScorer(t testing.TB, f family.Family, public, hidden map[string]any) func(string) family.Verdict {
 	t.Helper()
 	c := task.Config{ID: "t", Family: f.Name, Pack: task.Pack{ID: "p"}}
 	for lane, values := range map[task.Lane]map[string]any{task.Public: public, task.Hidden: hidden} {

@@ -134,6 +134,9 @@ const maxLead = 200
 // leads reports whether a line only leads to the next one, because it ends in a mark or
 // its link, and whether it ends in a word or sign that needs one.
 func leads(q *Question, line string) (lead, unfinished bool) {
+	if end := strings.TrimRight(line, " *_`"); end != "" && strings.IndexByte(".!?", end[len(end)-1]) >= 0 {
+		return false, false // a whole sentence
+	}
 	body, _ := cutHeading(line)
 	tail := Plain(body[max(0, len(body)-maxLead):])
 	words := Words(tail)
