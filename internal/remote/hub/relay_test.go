@@ -190,3 +190,34 @@ func TestReturnedRelay(t *testing.T) {
 		t.Errorf("%+v, %v", got.p.Usage, got.err)
 	}
 }
+
+// TestQuickAgent: what is counted of an agent that has ended before its worker could ask
+// for its way to the provider is what one machine counts, and how it ended is its own.
+func TestQuickAgent(t *testing.T) {
+	f := newFleet(t)
+	f.provider()
+	h := f.open()
+	f.start(f.invite("quick", remote.Produce), site{}, func(o *worker.Options) {
+		o.Open = func(_ context.Context, set worker.Setting) (worker.Site, error) {
+			return &site{store: set.Store, produce: func(ctx context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+				way, _ := set.Relay(record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt})
+				p := way.Open(relay.Options{Token: "token"})
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return attempt.Produced{}, err
+				}
+				defer ln.Close()
+				over, stop := context.WithCancel(ctx)
+				stop()
+				if err := errors.Join(p.Serve(over, ln), p.Err()); err != nil {
+					return attempt.Produced{}, err
+				}
+				return s.answer(req)
+			}}, nil
+		}
+	})
+	p, err := h.Produce(t.Context(), agent.Request{View: newTask(t, "task").Agent(), Attempt: 1})
+	if n, counted := p.Usage["requests"]; err != nil || !counted || n != 0 {
+		t.Errorf("%v, %v", p.Usage, err)
+	}
+}

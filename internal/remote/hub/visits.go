@@ -8,6 +8,7 @@ import (
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/remote"
+	"securebench/internal/verdict"
 )
 
 // visit is an agent's way to its provider, by one grant of its job.
@@ -63,6 +64,16 @@ func (h *Hub) end(j *job) (k known) {
 	return k
 }
 
+// ran notes that the agent of a job has run, if it has a visit.
+func (h *Hub) ran(j *job) {
+	h.mu.Lock()
+	visits := j.visits
+	h.mu.Unlock()
+	if len(visits) > 0 {
+		visits[len(visits)-1].Ran()
+	}
+}
+
 // Usage counts what the visits used.
 func (k known) Usage() (sum map[string]int64) {
 	for _, v := range k.visits {
@@ -104,6 +115,9 @@ func (h *Hub) reached(j *job, e ending) ending {
 		e.outcome, e.err = remote.Outcome{Failed: attempt.Failed(e.err, j.phase)}, nil
 	case e.outcome.Failed != nil:
 		h.doubt(j, e.outcome.Failed)
+	}
+	if f := e.outcome.Failed; e.outcome.Produced != nil || f != nil && f.Phase == verdict.PhaseCapture {
+		h.ran(j)
 	}
 	k := h.end(j)
 	if len(k.visits) == 0 {

@@ -2,6 +2,7 @@ package distant
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net/http"
@@ -144,6 +145,22 @@ func (v *Visit) open(token string) bool {
 	if v.attempt != nil || v.life.Err() != nil || token == "" {
 		return false
 	}
+	v.account(token)
+	return true
+}
+
+// Ran notes that the agent has run. One that ends at once may be gone before its machine
+// has asked for anything: it has used nothing, which is known as of any other.
+func (v *Visit) Ran() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.attempt == nil {
+		v.account(rand.Text()) // which nobody has
+	}
+}
+
+// account begins to count what the agent uses. The caller holds the lock.
+func (v *Visit) account(token string) {
 	o := relay.Options{Ledger: &v.ledger, Hold: v.hold, Token: token}
 	if v.begin != nil {
 		o.Former, o.Note = v.begin()
@@ -153,7 +170,6 @@ func (v *Visit) open(token string) bool {
 	v.desk.open[v] = v.attempt
 	v.desk.mu.Unlock()
 	v.handler = v.attempt.Handler(v.life)
-	return true
 }
 
 // serveEvents opens the attempt and says what the relay wants of the agent. When the

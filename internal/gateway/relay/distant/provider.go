@@ -124,6 +124,10 @@ func (p *Provider) Serve(ctx context.Context, ln net.Listener) error {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	events, err := p.listen(ctx, life)
+	if err != nil && ctx.Err() != nil { // the agent has ended before the run has answered
+		p.leave(life)
+		return nil
+	}
 	if err != nil {
 		p.lost(err)
 		<-ctx.Done() // which the gate ends for that
