@@ -85,6 +85,23 @@ func configured(t *testing.T, img v1.Image) *v1.ConfigFile {
 	return c
 }
 
+// refusesAbsent fails unless a run refuses to try an agent's program in an image that it
+// does not have.
+func refusesAbsent(f *machines, dir, host string) {
+	f.Helper()
+	tester := filepath.Join(dir, "program.yaml")
+	write(f.T, tester, fmt.Sprintf(`schema_version: "0.2"
+run: {id: %s, output_dir: out-program}
+benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
+sandbox: {engine: native}
+harness: {type: codex, config: {model: gpt-1, base_url: "http://%s"}}
+`, ownRun("hub-absent"), host))
+	res := securebench(f.T, append([]string{"OPENAI_API_KEY=sk-0123456789abcdef"}, f.env...), "run", tester, "--hub", "127.0.0.1:0", "-q")
+	if line := errorLine(f.T, res); res.code != exitRefused || !strings.Contains(line, "is not on this machine, on which the program of the codex harness is tried in it") {
+		f.Errorf("exit %d: %s", res.code, line)
+	}
+}
+
 // TestHubPulls: a run and its workers have none of the images. The run reads of them in
 // their registry, and the workers pull what it has read of, by digest: one from the
 // registry, which refuses at first, one from a mirror.
@@ -133,6 +150,8 @@ harness: {type: command, config: {command: [/answer]}}
 	out := filepath.Join(t.TempDir(), "out")
 	env := f.env
 	f.env = append(env[:len(env):len(env)], "SECUREBENCH_IMAGES="+filepath.Join(t.TempDir(), "images"))
+	refusesAbsent(f, dir, host)
+	layers.Store(0)
 	run, addr := f.run(tester, "-o", out)
 	if layers.Load() != 1 {
 		t.Errorf("the run read %d blobs of the registry, and needs the configuration only", layers.Load())

@@ -12,7 +12,10 @@ import (
 
 // Order is what the jobs of a role have in common. It can be encoded.
 type Order struct {
-	RunID         string              `json:"run_id"`
+	RunID string `json:"run_id"`
+	// Inputs is a digest of all in it that results depend on. A run that goes on with others
+	// takes no result that was made with these.
+	Inputs        string              `json:"inputs,omitzero"`
 	Limits        config.Limits       `json:"limits"`
 	Verification  config.Verification `json:"verification"`
 	Sandbox       config.Sandbox      `json:"sandbox"`

@@ -68,9 +68,9 @@ func Token(runID, saltDigest string) string {
 
 // Nonce returns what only a worker knows that a job was delivered to. A run that goes
 // on makes it again, and another request has another.
-func Nonce(salt digest.Salt, job string, request []byte) string {
+func Nonce(salt digest.Salt, job, inputs string, request []byte) string {
 	sum := sha256.Sum256(request)
-	return strings.TrimPrefix(salt.Keyed("job", job, sum[:]), "hmac-sha256:")
+	return strings.TrimPrefix(salt.Keyed("job", job+"\x00"+inputs, sum[:]), "hmac-sha256:")
 }
 
 // Stream returns the name of the stream of a role's jobs.
@@ -171,7 +171,9 @@ type Welcome struct {
 	// Tickets allow a worker to read the [Order] of each of its roles, and the files
 	// that this names.
 	Tickets map[Role]string `json:"tickets,omitzero"`
-	Roles   []Role          `json:"roles,omitzero"` // that the run has for it
+	// Inputs are those of the orders.
+	Inputs map[Role]string `json:"inputs,omitzero"`
+	Roles  []Role          `json:"roles,omitzero"` // that the run has for it
 	// Pools is into how many pools jobs are divided, and Home are those that the worker
 	// asks.
 	Pools int          `json:"pools,omitzero"`

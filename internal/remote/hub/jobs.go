@@ -79,7 +79,7 @@ func (h *Hub) newJob(o order) (*job, error) {
 		return nil, err
 	}
 	id := jobID(o.key, o.kind)
-	return &job{order: o, id: id, pool: h.poolOf(o.request), nonce: remote.Nonce(h.Salt, id, encoded), ended: make(chan ending, 1)}, nil
+	return &job{order: o, id: id, pool: h.poolOf(o.request), nonce: remote.Nonce(h.Salt, id, h.Orders[o.role].Inputs, encoded), ended: make(chan ending, 1)}, nil
 }
 
 // call queues a job and waits until a worker has done it. An error is an

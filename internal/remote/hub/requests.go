@@ -118,11 +118,11 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	if joins {
 		here = new(*w)
 	}
-	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Roles: roles, Pools: h.Pools, Home: maps.Clone(h.settled(w))}
+	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Inputs: map[remote.Role]string{}, Roles: roles, Pools: h.Pools, Home: maps.Clone(h.settled(w))}
 	for _, r := range roles {
 		t := random()
 		h.tickets[t] = ticket{role: r, who: who}
-		out.Tickets[r] = t
+		out.Tickets[r], out.Inputs[r] = t, h.Orders[r].Inputs
 	}
 	return out
 }

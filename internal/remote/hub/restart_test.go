@@ -284,3 +284,56 @@ func TestAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOtherInputs: a run that goes on with other inputs takes nothing that was made with
+// the former ones, and its workers, which have waited for it, begin with those it has. With
+// the same inputs, what a worker does meanwhile counts.
+func TestOtherInputs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		inputs string
+		agents string // of which inputs had one
+	}{"the same": {"old", "old"}, "others": {"new", "old new"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, g := newFleet(t), newGated()
+			order := f.o.Orders[remote.Produce]
+			order.Inputs = "old"
+			f.o.Orders[remote.Produce] = order
+			f.o.Lease = 20 * time.Second // what is returned comes again after an eighth of it
+			h := f.open()
+			var has, ran []string // of the worker
+			s := g.site(1)
+			wait := s.produce
+			s.produce = func(ctx context.Context, s *site, req agent.Request) (attempt.Produced, error) {
+				made := has[len(has)-1]
+				ran = append(ran, made)
+				p, err := wait(ctx, s, req)
+				p.Stdout = made
+				return p, err
+			}
+			f.start(f.invite("a", remote.Produce), s, func(o *worker.Options) {
+				open := o.Open
+				o.Open = func(ctx context.Context, set worker.Setting) (worker.Site, error) {
+					has = append(has, set.Orders[remote.Produce].Inputs)
+					return open(ctx, set)
+				}
+			})
+			f.begin(h, "task")
+			<-g.began
+			f.kill(h)
+			order.Inputs = tt.inputs
+			f.o.Orders[remote.Produce] = order
+			h = f.open()
+			got := f.begin(h, "task")
+			awaittest.Until(t, "the worker", func() bool { return len(h.Workers()) == 1 })
+			if tt.inputs == "new" {
+				<-g.began
+			}
+			close(g.finish)
+			if p := <-got; p.err != nil || p.Stdout != tt.inputs || strings.Join(ran, " ") != tt.agents {
+				t.Errorf("%q, %v; agents ran with %q", p.Stdout, p.err, ran)
+			}
+		})
+	}
+}

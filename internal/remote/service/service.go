@@ -18,6 +18,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/config"
+	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/relay/distant"
@@ -228,7 +229,28 @@ func (r Run) orders() (_ map[remote.Role]remote.Order, trees map[string]*os.File
 			return nil, nil, err
 		}
 	}
+	for _, o := range []*remote.Order{&produce, &verify} {
+		if o.Inputs, err = inputs(*o, r.Facts); err != nil {
+			return nil, nil, errors.Join(err, closeAll(trees))
+		}
+	}
 	return map[remote.Role]remote.Order{remote.Produce: produce, remote.Verify: verify}, trees, nil
+}
+
+// inputs returns a digest of what results depend on in an order. A larger budget, other
+// retries and other rows beside these change nothing about them.
+func inputs(o remote.Order, f setup.Facts) (string, error) {
+	o.Retries, o.Loads = 0, nil
+	if o.Harness != nil {
+		h := *o.Harness
+		b, err := digest.Canonical(f.Settings)
+		if err != nil {
+			return "", err
+		}
+		h.Config, o.Harness = b, &h
+	}
+	b, err := attempt.Encode(o)
+	return digest.Bytes(b), err
 }
 
 // listed describes files of the pack.

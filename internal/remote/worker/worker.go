@@ -103,6 +103,9 @@ type Options struct {
 // ErrDrained is returned by [Run] when the worker was told to leave and a run goes on.
 var ErrDrained = errors.New("the worker was told to leave")
 
+// errInputs ends a session whose orders do not hold any more.
+var errInputs = errors.New("the run goes on with other inputs")
+
 // ErrRefused is wrapped by the error of [Run] if the hub does not want the worker.
 var ErrRefused = errors.New("the hub refuses this worker")
 
@@ -112,6 +115,9 @@ func Run(ctx context.Context, o Options) error {
 	for {
 		err := w.serve(ctx)
 		switch {
+		case errors.Is(err, errInputs):
+			w.Say(err.Error() + ": beginning anew")
+			continue
 		case err != nil:
 			return err
 		case !o.Stay:
@@ -182,6 +188,7 @@ type session struct {
 	mu      sync.Mutex
 	heard   time.Time // from the hub
 	run     remote.Welcome
+	inputs  map[remote.Role]string      // of the orders, once they are read
 	active  map[string]*held            // by job
 	calls   map[record.AttemptKey]*call // whose agents are at work
 	pulls   []int64                     // how long they took of which the run has not heard, in milliseconds
@@ -387,6 +394,11 @@ func (s *session) welcomed(run remote.Welcome) error {
 	if s.run.Token != "" && s.run.Token != run.Token {
 		return fault.Errorf(fault.Refused, "the hub serves another run now")
 	}
+	for role, was := range s.inputs {
+		if is := run.Inputs[role]; is != was {
+			return errInputs
+		}
+	}
 	s.run, s.base = run, "https://"+net.JoinHostPort(host, fmt.Sprint(run.Port))
 	if s.web == nil {
 		web := s.transport(secure)
@@ -436,9 +448,12 @@ func (s *session) furnish(ctx context.Context) (left []*folder, err error) {
 		return left, err
 	}
 	set.Public, set.Eval, set.Bring = filepath.Join(s.folder.dir, publicDir), filepath.Join(s.folder.dir, evalDir), s.assets.bring
-	for _, o := range set.Orders {
-		s.retries = o.Retries
+	s.mu.Lock()
+	s.inputs = map[remote.Role]string{}
+	for role, o := range set.Orders {
+		s.retries, s.inputs[role] = o.Retries, o.Inputs
 	}
+	s.mu.Unlock()
 	store := filepath.Join(s.folder.dir, candidatesDir)
 	inner, err := candidate.OpenStore(store)
 	if err != nil {
