@@ -151,6 +151,17 @@ func TestHubSpotMachine(t *testing.T) {
 	f.must("verify", out)
 }
 
+// TestHubAlone: a worker whose run is not there ends by itself, and says so in one line.
+func TestHubAlone(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	f := newMachines(t)
+	res := securebench(t, f.env, "worker", "--hub", "127.0.0.1:1", "--credentials", f.invite("late", "verify"), "--wait", "1s")
+	if last := strings.Split(strings.TrimSpace(res.stderr), "\n"); res.code != exitRefused || !strings.Contains(last[len(last)-1], "no run has answered at 127.0.0.1:1 for 1s") {
+		t.Errorf("exit %d\n%s", res.code, res.stderr)
+	}
+}
+
 // TestHubFull: the disk of the run is full when workers have finished. The run ends and
 // says so; with more room it is resumed, by the workers that wait for it.
 func TestHubFull(t *testing.T) {
