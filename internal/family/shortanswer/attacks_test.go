@@ -263,6 +263,8 @@ func TestManyMarks(t *testing.T) {
 	tests := []struct{ attack, honest string }{
 		{"Answer: 24. Answer: 25", "Answer: 25. Answer: 25.0"},
 		{"Answer: 25. 26.", "Answer: 25. That is all."},
+		{"Answer: 25. Not really.", "Answer: 25. No further number is needed."},
+		{"Answer: !25", "Answer: 25 apples!"},
 		{"Answer: 25. Actually, 26.", "Answer: 25. Actually, that was easy to see."},
 		{"Final answer: 24\nAnswer: 25", "Answer: 24\nFinal answer: 25"},
 		{"#### 24\nFinal answer: 25", "#### 1. Counting\nFinal answer: 25"},

@@ -36,9 +36,9 @@ type Reader interface {
 	Same(a, b any) bool
 	// Both returns what two values that are the same say together.
 	Both(a, b any) any
-	// Other reports whether a sentence after the answer gives another one. Alone says that
+	// Other reports whether a sentence after the answer gives another one. Near says that
 	// the sentence is on the line of the answer, so that a short one is an answer.
-	Other(q *Question, s Sentence, value any, alone bool) bool
+	Other(q *Question, s Sentence, value any, near bool) bool
 }
 
 // maxDissent is the most words of an unclear statement that voids the others of its

@@ -203,8 +203,8 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 		return 0
 	}
 	for i := 0; i <= len(words) && i < maxFrame; i++ {
-		if i > 0 && !q.Closed(words[:i], vocabulary.Conclusion) {
-			return 0
+		if i > 0 && (words[len(words)-1].Sign() == ':' || !q.Closed(words[:i], vocabulary.Conclusion)) {
+			return 0 // "Option B:" begins what is said about it
 		}
 		if i == len(words) {
 			return 0

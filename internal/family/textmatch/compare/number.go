@@ -161,6 +161,9 @@ func plainWords(words []answer.Word) []vocabulary.Word {
 // Other reports whether a sentence holds a number that is neither the value nor the
 // question's.
 func (c Numbers) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
+	if alone && q.Retracts(s.Words) && spoken(s.Words) <= maxNo && !q.Courteous(s.Words) {
+		return true // "No." or "Not really."
+	}
 	if alone && len(s.Words) > maxBare && !q.Retracts(s.Words) {
 		return false
 	}
@@ -175,6 +178,9 @@ func (c Numbers) Other(q *answer.Question, s answer.Sentence, value any, alone b
 	}
 	return false
 }
+
+// maxNo is the most words of a sentence that denies the one before it by itself.
+const maxNo = 2
 
 // maxBare is the most words of a sentence that is taken for an answer of its own.
 const maxBare = 6
@@ -559,7 +565,7 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 			n.value = new(big.Rat).Neg(n.value)
 		case isSign(r) || isDash(r):
 			return i, false
-		case r == '.' && tight, r == '_', r == '|' && tight:
+		case (r == '.' || r == '!') && tight, r == '_', r == '|' && tight:
 			return i, false
 		default:
 			return i, true
