@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -160,6 +161,30 @@ func TestHubAlone(t *testing.T) {
 	if last := strings.Split(strings.TrimSpace(res.stderr), "\n"); res.code != exitRefused || !strings.Contains(last[len(last)-1], "no run has answered at 127.0.0.1:1 for 1s") {
 		t.Errorf("exit %d\n%s", res.code, res.stderr)
 	}
+}
+
+// TestHubStoppedEarly: a worker that is told to stop while it opens its engine has left,
+// and the engine is not to blame.
+func TestHubStoppedEarly(t *testing.T) {
+	t.Parallel()
+	f := newMachines(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	silent, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	f.env = append(f.env, "DOCKER_HOST=unix://"+socket)
+	p := f.start("worker", "--hub", "127.0.0.1:1", "--credentials", f.invite("early", "verify"), "--engine", "docker")
+	asked, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asked.Close()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	f.ends(p, exitDrained)
 }
 
 // TestHubFull: the disk of the run is full when workers have finished. The run ends and

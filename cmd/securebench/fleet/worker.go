@@ -107,6 +107,9 @@ func (g group) work(ctx context.Context, f workerFlags) (err error) {
 	box := config.Default().Sandbox
 	box.Runtime = f.runtime
 	engine, err := g.Engine()(ctx, box, warn)
+	if err != nil && ctx.Err() != nil { // it was told to stop before it had begun
+		return fault.Errorf(fault.Drained, "%w", worker.ErrDrained)
+	}
 	if err != nil {
 		return err
 	}
