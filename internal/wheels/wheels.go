@@ -63,7 +63,7 @@ func MathVerify() Set {
 // Digest is the digest of the pinned content, and of how it is unpacked.
 func (s Set) Digest() string {
 	h := sha256.New()
-	io.WriteString(h, "wheels, without tests, layout 1\n")
+	fmt.Fprint(h, "wheels, without tests, layout 1\n")
 	for _, w := range s.Wheels {
 		fmt.Fprintf(h, "%s %s\n", w.SHA256, w.File)
 	}

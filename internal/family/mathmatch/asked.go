@@ -60,4 +60,4 @@ func (a *Asked) isUnit(text string) bool {
 }
 
 // forms are words of units that say nothing by themselves.
-var forms = map[string]bool{"per": true, "square": true, "squared": true, "sq": true, "cubic": true, "cubed": true, "unit": true, "units": true}
+var forms = map[string]bool{"per": true, "square": true, "squared": true, "sq": true, "cubic": true, "cubed": true, "unit": true, "units": true} //nolint:gochecknoglobals // a constant

@@ -152,7 +152,7 @@ func join(tokens []token) string {
 }
 
 // commands are what an expression may have, whatever the gold has.
-var commands = func() map[string]bool {
+var commands = func() map[string]bool { //nolint:gochecknoglobals // a constant
 	out := map[string]bool{}
 	for _, name := range strings.Fields(`frac sqrt cdot times div pm mp pi infty cup cap in emptyset circ le ge leq geq ne approx
 		sin cos tan cot sec csc ln log lg exp arcsin arccos arctan sinh cosh tanh binom dbinom tbinom begin end max min gcd lcm
@@ -168,7 +168,7 @@ var commands = func() map[string]bool {
 }()
 
 // environments are those of matrices; brackets around one change nothing.
-var environments = map[string]bool{"{matrix}": true, "{pmatrix}": true, "{bmatrix}": true, "{Bmatrix}": true, "{smallmatrix}": true}
+var environments = map[string]bool{"{matrix}": true, "{pmatrix}": true, "{bmatrix}": true, "{Bmatrix}": true, "{smallmatrix}": true} //nolint:gochecknoglobals // a constant
 
 // denials are relations that say what a value is not, or is only near to.
 var denials = lazyregexp.New(`\\(?:ne|not|approx|sim|simeq|cong|propto|lesssim|gtrsim|nless|ngtr|notin|nsim|doteq)(?:[^a-zA-Z]|$)|!=|<>|≉|≁|≃|∝`)
@@ -177,7 +177,7 @@ var denials = lazyregexp.New(`\\(?:ne|not|approx|sim|simeq|cong|propto|lesssim|g
 var expansion = lazyregexp.New(`^(.+?)\s*\\approx\s*[-+]?\d[\d,]*(?:\.\d+)?\s*$`)
 
 // list of words that join values.
-var joins = map[string]bool{"and": true, "or": true, ",": true, ", and": true, ", or": true, "und": true, "et": true, "y": true}
+var joins = map[string]bool{"and": true, "or": true, ",": true, ", and": true, ", or": true, "und": true, "et": true, "y": true} //nolint:gochecknoglobals // a constant
 
 // read reads an expression. Of gold, words are taken as they are; gold is nil for the
 // gold itself.

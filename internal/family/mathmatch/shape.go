@@ -147,7 +147,7 @@ func isNamed(tokens []token) bool {
 }
 
 // brackets are what opens and closes, each by its token.
-var brackets = map[string]int{"(": 1, "[": 1, "{": 1, `\{`: 1, `\begin`: 1, ")": -1, "]": -1, "}": -1, `\}`: -1, `\end`: -1}
+var brackets = map[string]int{"(": 1, "[": 1, "{": 1, `\{`: 1, `\begin`: 1, ")": -1, "]": -1, "}": -1, `\}`: -1, `\end`: -1} //nolint:gochecknoglobals // a constant
 
 // maxNest is how deep brackets may be.
 const maxNest = 40

@@ -50,7 +50,7 @@ var (
 // forms of nodes. What is not here does not reach the oracle sandbox. No name is of
 // anything that runs code, reads text as an expression, or takes part in evaluation
 // before the oracle compares.
-var nodeForms = func() map[string]form {
+var nodeForms = func() map[string]form { //nolint:gochecknoglobals // a constant
 	texts := func(of ...*lazyregexp.Regexp) []*lazyregexp.Regexp { return of }
 	out := map[string]form{
 		"Integer": {texts: texts(integer)}, "Rational": {texts: texts(integer, positive)}, "Float": {texts: texts(decimal, precision)},
@@ -75,7 +75,7 @@ var nodeForms = func() map[string]form {
 	return out
 }()
 
-var relations = []string{"Equality", "Unequality", "StrictLessThan", "LessThan", "StrictGreaterThan", "GreaterThan"}
+var relations = []string{"Equality", "Unequality", "StrictLessThan", "LessThan", "StrictGreaterThan", "GreaterThan"} //nolint:gochecknoglobals // a constant
 
 // readTree reads what the case sandbox wrote, which is untrusted, and returns it in one
 // spelling with what its root is.

@@ -12,7 +12,7 @@ import (
 
 // signs are written as LaTeX writes them. Spaces keep a command apart from a letter
 // behind it.
-var signs = strings.NewReplacer(
+var signs = strings.NewReplacer( //nolint:gochecknoglobals // a constant
 	"−", "-", "–", "-", "—", "-", "×", `\times `, "·", `\cdot `, "⋅", `\cdot `, "∙", `\cdot `, "÷", `\div `,
 	"∞", `\infty `, "π", `\pi `, "∪", `\cup `, "∩", `\cap `, "∈", `\in `, "∅", `\emptyset `, "±", `\pm `,
 	"!=", `\ne `, "<=", `\le `, ">=", `\ge `, "≤", `\le `, "≥", `\ge `, "⩽", `\le `, "⩾", `\ge `, "≠", `\ne `, "≈", `\approx `, "°", `^\circ `, "º", `^\circ `,
@@ -22,7 +22,7 @@ var signs = strings.NewReplacer(
 )
 
 // layout is what LaTeX commands say of layout only.
-var layout = strings.NewReplacer(
+var layout = strings.NewReplacer( //nolint:gochecknoglobals // a constant
 	`\\`, `\\`, `\left`, "", `\right`, "", `\bigl`, "", `\bigr`, "", `\Bigl`, "", `\Bigr`, "", `\big`, "", `\Big`, "",
 	`\displaystyle`, " ", `\textstyle`, " ", `\dfrac`, `\frac`, `\tfrac`, `\frac`, `\cfrac`, `\frac`,
 	`\qquad`, " ", `\quad`, " ", `\,`, " ", `\;`, " ", `\:`, " ", `\!`, "", `\ `, " ", "~", " ", `{,}`, ",",
@@ -38,7 +38,7 @@ var thousands = lazyregexp.New(`,\\!\s*`)
 var arrays = lazyregexp.New(`\\(begin|end)\{array\}(?:\s*\{[clr|\s]*\})?`)
 
 // guarded are commands that begin like one of layout's.
-var guarded = strings.NewReplacer(`\leftarrow`, "\x01", `\rightarrow`, "\x02", `\leftrightarrow`, "\x03", `\ltimes`, "\x04", `\lfloor`, `\lfloor`, `\bigcup`, `\cup `, `\bigcap`, `\cap `)
+var guarded = strings.NewReplacer(`\leftarrow`, "\x01", `\rightarrow`, "\x02", `\leftrightarrow`, "\x03", `\ltimes`, "\x04", `\lfloor`, `\lfloor`, `\bigcup`, `\cup `, `\bigcap`, `\cap `) //nolint:gochecknoglobals // a constant
 
 // plain writes an expression in one way: LaTeX without layout, in ASCII where it can be.
 func plain(s string) string {
@@ -50,7 +50,7 @@ func plain(s string) string {
 }
 
 // wrappers enclose a formula as a whole.
-var wrappers = [][2]string{{"$$", "$$"}, {"$", "$"}, {`\(`, `\)`}, {`\[`, `\]`}, {"**", "**"}, {`\boxed{`, "}"}, {`\fbox{`, "}"}}
+var wrappers = [][2]string{{"$$", "$$"}, {"$", "$"}, {`\(`, `\)`}, {`\[`, `\]`}, {"**", "**"}, {`\boxed{`, "}"}, {`\fbox{`, "}"}} //nolint:gochecknoglobals // a constant
 
 // unwrap removes what encloses a formula as a whole, and what ends a sentence.
 func unwrap(s string) string {
@@ -150,7 +150,7 @@ func operand(s string) int {
 }
 
 // named are functions and constants that people write without a backslash.
-var named = map[string]string{"pi": `\pi `, "infinity": `\infty `, "infty": `\infty `, "inf": `\infty `, "oo": `\infty `,
+var named = map[string]string{"pi": `\pi `, "infinity": `\infty `, "infty": `\infty `, "inf": `\infty `, "oo": `\infty `, //nolint:gochecknoglobals // a constant
 	"sin": `\sin `, "cos": `\cos `, "tan": `\tan `, "cot": `\cot `, "sec": `\sec `, "csc": `\csc `, "ln": `\ln `, "log": `\log `, "exp": `\exp `,
 	"arcsin": `\arcsin `, "arccos": `\arccos `, "arctan": `\arctan `}
 

@@ -201,14 +201,13 @@ func (r *reader) led(p plain, source string, st Statement, start, end int) State
 // sentence finds the statements of a sentence: its forms, or its marks.
 func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
 	found := false
-	for depth, i := 0, 0; i < len(s.Words); i++ {
+	for i := 0; i < len(s.Words); i++ {
 		open := s.Words[i].Sign()
 		rank, ok := formRank[open]
 		if !ok {
 			continue
 		}
-		depth = 1
-		j := i + 1
+		depth, j := 1, i+1
 		for ; j < len(s.Words) && depth > 0; j++ {
 			if _, opens := formRank[s.Words[j].Sign()]; opens {
 				depth++
@@ -240,7 +239,7 @@ const (
 	openBox, openTag, openFinal = '\ue000', '\ue002', '\ue004'
 )
 
-var formRank = map[rune]Rank{openBox: Boxed, openTag: Marked, openFinal: Final}
+var formRank = map[rune]Rank{openBox: Boxed, openTag: Marked, openFinal: Final} //nolint:gochecknoglobals // a constant
 
 // unform removes the characters that stand for forms.
 func unform(r rune) rune {

@@ -20,7 +20,7 @@ func Said(candidate string) string {
 
 // fences writes the other ways in which models fence their reasoning and their answers
 // as tags.
-var fences = strings.NewReplacer(
+var fences = strings.NewReplacer( //nolint:gochecknoglobals // a constant
 	"[THINK]", "<think>", "[/THINK]", "</think>",
 	"◁think▷", "<think>", "◁/think▷", "</think>",
 	"<|begin_of_thought|>", "<think>", "<|end_of_thought|>", "</think>",
@@ -75,10 +75,10 @@ func hidden(r rune) bool {
 }
 
 // reasoning are the names of the tags that enclose reasoning.
-var reasoning = []string{"think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "seed:think"}
+var reasoning = []string{"think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "seed:think"} //nolint:gochecknoglobals // a constant
 
 // enclosing are the names of the tags that enclose an answer.
-var enclosing = []string{"answer", "final_answer", "finalanswer"}
+var enclosing = []string{"answer", "final_answer", "finalanswer"} //nolint:gochecknoglobals // a constant
 
 // maxTag is the most bytes of a tag's name.
 const maxTag = 16

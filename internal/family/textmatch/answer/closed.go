@@ -84,7 +84,7 @@ func opposing(words []Word) []vocabulary.Word {
 func (q *Question) Around(before, after string) (opposing *Word) {
 	b, a := q.Words(before), q.Words(after)
 	c := len(b) - 1
-	for c >= 0 && !(parts(b[c].Sign()) && b[c].Sign() != ':') && !q.has(b[c], vocabulary.Conclusion) {
+	for c >= 0 && (!parts(b[c].Sign()) || b[c].Sign() == ':') && !q.has(b[c], vocabulary.Conclusion) {
 		c--
 	}
 	clause := b[c+1:]
@@ -188,6 +188,6 @@ func (q *Question) Courteous(words []Word) bool {
 }
 
 // courtesies are the words with which a sentence begins that opens or closes a reply.
-var courtesies = []string{"hope", "i hope", "let me know", "please let", "feel free", "please feel", "if you have", "if you need", "if you'd",
+var courtesies = []string{"hope", "i hope", "let me know", "please let", "feel free", "please feel", "if you have", "if you need", "if you'd", //nolint:gochecknoglobals // a constant
 	"if you would", "is there anything", "do you", "would you", "thank", "thanks", "you're welcome", "good luck", "happy to", "glad to",
 	"have a", "cheers", "enjoy", "sure", "certainly", "of course", "absolutely", "great question", "good question", "okay", "ok"}

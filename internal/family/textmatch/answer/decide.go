@@ -51,7 +51,7 @@ const maxDissent = 8
 // marks count.
 func (r *Reply) Decide(reader Reader, cut bool) (Reading, verdict.Reason, string) {
 	got, last := r.highest(reader)
-	line := 0
+	var line int
 	switch {
 	case last >= 0:
 		line = r.Statements[last].Line

@@ -107,25 +107,32 @@ func join(q *Question, list []string, o Options) []string {
 	var open []string
 	for i, line := range list {
 		open = append(open, line)
-		if i+1 < len(list) {
-			next := list[i+1]
-			if continued(q, next) {
-				continue
-			}
-			if lead, unfinished := leads(q, line); (lead || unfinished) && !(unfinished && beginsWithMark(q, next, o)) {
-				if lead && !strings.HasSuffix(strings.TrimRight(line, " *_`"), ":") {
-					open[len(open)-1] = strings.TrimRight(line, " *_`#") + ":"
-				}
-				if lead {
-					list[i+1] = cutBullet(next)
-				}
-				continue
-			}
+		if i+1 == len(list) || !joined(q, open, list[i:], o) {
+			out, open = append(out, strings.Join(open, " ")), nil
 		}
-		out = append(out, strings.Join(open, " "))
-		open = nil
 	}
 	return out
+}
+
+// joined reports whether the second of the lines belongs to the first, which is the last of
+// the open ones: it goes on with it, or the first only leads to it. One that leads ends in a
+// colon then, and what it leads to has no bullet.
+func joined(q *Question, open, lines []string, o Options) bool {
+	line, next := lines[0], lines[1]
+	if continued(q, next) {
+		return true
+	}
+	lead, unfinished := leads(q, line)
+	if unfinished && beginsWithMark(q, next, o) {
+		return false
+	}
+	if lead {
+		if !strings.HasSuffix(strings.TrimRight(line, " *_`"), ":") {
+			open[len(open)-1] = strings.TrimRight(line, " *_`#") + ":"
+		}
+		lines[1] = cutBullet(next)
+	}
+	return lead || unfinished
 }
 
 // maxLead is how many bytes a line has at most that only leads to the next one.

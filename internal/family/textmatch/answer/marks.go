@@ -121,7 +121,8 @@ func (r *reader) marked(s *Sentence, p plain, i int) (found, int, bool) {
 			return st, 0, false
 		}
 	}
-	if !q.Prefix(words[:head]) && !(i+1 < len(words) && words[i+1].Sign() == ':' && (head == 0 || parts(words[head-1].Sign()))) {
+	colon := i+1 < len(words) && words[i+1].Sign() == ':'
+	if !q.Prefix(words[:head]) && (!colon || head > 0 && !parts(words[head-1].Sign())) {
 		return st, 0, false
 	}
 	st.Before = p.text[s.start:words[head].Start]

@@ -1,3 +1,6 @@
+// Package compare understands what a reply states, as a choice, a number, a text, a set, a
+// date or a time, and compares it with what is accepted. What it does not understand whole
+// is no answer.
 package compare
 
 import (
@@ -446,7 +449,7 @@ func (k *Choices) lead(s string) (Set, string) {
 // before it announces a list or repeats the question.
 func (k *Choices) decides(r *answer.Reply, n int) bool {
 	last := len(r.Lines) - 1
-	for last > n && k.idle(r.Question, r.Lines[last]) {
+	for last > n && k.idle(r.Lines[last]) {
 		last--
 	}
 	if n > 0 {
@@ -485,7 +488,7 @@ func (k *Choices) announces(q *answer.Question, s string) bool {
 
 // idle reports whether a line adds nothing to an answer before it: a courtesy, or a name
 // with a value.
-func (k *Choices) idle(q *answer.Question, l answer.Line) bool {
+func (k *Choices) idle(l answer.Line) bool {
 	return len(l.Text) < 120 && k.mentions(l.Text) == 0 && (strings.HasSuffix(l.Text, "!") || strings.Contains(l.Text, ": "))
 }
 

@@ -49,7 +49,7 @@ func canonical(s string) string {
 
 var (
 	apart        = lazyregexp.New(`([0-9]) +([0-9])`)
-	formulaForms = strings.NewReplacer(" ", "", "−", "-", "–", "-", "²", "^2", "³", "^3", "bmatrix", "pmatrix", "sqrt", "√", "**", "^",
+	formulaForms = strings.NewReplacer(" ", "", "−", "-", "–", "-", "²", "^2", "³", "^3", "bmatrix", "pmatrix", "sqrt", "√", "**", "^", //nolint:gochecknoglobals // a constant
 		"degrees", "°", "degree", "°", `\$`, "$", `\ `, "")
 	braced  = lazyregexp.New(`\{([^{}]?|[0-9.]+)\}`)
 	root    = lazyregexp.New(`√\(([^()]*)\)`)

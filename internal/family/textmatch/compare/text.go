@@ -307,7 +307,7 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 		if w.Sign() == '/' && c.equal(after[w.End:]) >= 0 {
 			return true
 		}
-		if (reason || strings.ContainsRune(",;:(—–.，。；、،؛", w.Sign()) && w.Sign() != 0 || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:], a) {
+		if (reason || strings.ContainsRune(",;:(—–.，。；、،؛", w.Sign()) && w.Sign() != 0 || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:]) {
 			return true
 		}
 	}
@@ -384,7 +384,7 @@ const minExplains = 3
 
 // explains reports whether what follows an answer only says more about it. In brackets
 // or after a slash it may be another accepted answer.
-func (c *Texts) explains(q *answer.Question, s string, words []answer.Word, a Text) bool {
+func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool {
 	if c.equal(strings.Trim(s, " ()[]/.,;:")) >= 0 {
 		return true
 	}
@@ -436,7 +436,7 @@ func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text)
 		for j := len(words); j > i; j-- {
 			if j < len(words) && !q.Closed(words[j:], also) {
 				k := j
-				if w := words[k]; w.Sign() != '≈' && !(w.Sign() == ',' && c.explains(q, s[w.Start:], words[k:], a)) {
+				if w := words[k]; w.Sign() != '≈' && (w.Sign() != ',' || !c.explains(q, s[w.Start:], words[k:])) {
 					continue
 				}
 			}

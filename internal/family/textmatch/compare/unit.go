@@ -256,7 +256,7 @@ func (l *listing) extend(v *numeral) {
 		return
 	}
 	if sign(v.to) == '/' && v.to+1 < len(l.words) && l.words[v.to+1].Kind == vocabulary.Digits {
-		if over, end, ok := l.decimal(v.to + 1); ok && over.Sign() != 0 && !(sign(end) == '/') {
+		if over, end, ok := l.decimal(v.to + 1); ok && over.Sign() != 0 && sign(end) != '/' {
 			v.value = new(big.Rat).Quo(v.value, over)
 			v.to, v.fraction = end, true
 		}

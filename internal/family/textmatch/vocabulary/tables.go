@@ -32,7 +32,7 @@ type node struct {
 type edge struct{ from, atom int32 }
 
 // load reads the tables once.
-var load = sync.OnceValue(build)
+var load = sync.OnceValue(build) //nolint:gochecknoglobals // read once
 
 func build() *tables {
 	t := &tables{atoms: make(map[string]int32, 1<<14), edges: make(map[edge]int32, 1<<14), nodes: make([]node, 1, 1<<15)}

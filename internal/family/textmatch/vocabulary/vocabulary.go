@@ -29,7 +29,7 @@ import (
 type Languages uint16
 
 // tags are the languages, by their bit.
-var tags = [...]string{"en", "zh", "de", "fr", "es", "pt", "ru", "ja", "ko", "ar", "hi", "id"}
+var tags = [...]string{"en", "zh", "de", "fr", "es", "pt", "ru", "ja", "ko", "ar", "hi", "id"} //nolint:gochecknoglobals // a constant
 
 // Every is the set of all languages that have a vocabulary.
 const Every = Languages(1<<len(tags) - 1)
@@ -120,7 +120,7 @@ const (
 )
 
 // names are the classes as the tables write them, by their bit.
-var names = [classes]string{"answer", "final", "choose", "option", "conclusion", "link", "frame", "noun", "particle", "reason", "and",
+var names = [classes]string{"answer", "final", "choose", "option", "conclusion", "link", "frame", "noun", "particle", "reason", "and", //nolint:gochecknoglobals // a constant
 	"ordinary", "negator", "wrong", "hedge", "or", "except", "limit", "approx", "scale", "refusal", "retract", "number", "ordinal",
 	"month", "weekday", "era", "dayperiod", "unit", "yes", "no"}
 

@@ -61,7 +61,7 @@ const (
 )
 
 // blocks are where letters and marks of the common scripts lie, without gaps.
-var blocks = [...]struct {
+var blocks = [...]struct { //nolint:gochecknoglobals // a constant
 	first, last rune
 	script      script
 }{
@@ -287,7 +287,7 @@ func foldInto(b []byte, s string) []byte {
 // appendFolded is foldInto for text that composing has shortened as far as it can be.
 func appendFolded(b []byte, s string) []byte {
 	for _, r := range s {
-		if r = foldRune(r); r != 0 && !(r >= '\u0300' && r <= '\u036f') {
+		if r = foldRune(r); r != 0 && (r < '\u0300' || r > '\u036f') {
 			b = utf8.AppendRune(b, r)
 		}
 	}
