@@ -38,7 +38,7 @@ func (l lab) compares(t *testing.T) {
 		{`y=2x+1`, `2x+1=y`, true}, {`y=2x+1`, `y=2x`, false}, {`x \leq 3`, `3 \geq x`, true}, {`x \leq 3`, `x < 3`, false},
 		{`\text{yes}`, `\text{Yes}`, true}, {`\text{(B)}`, `(B)`, true}, {`\text{yes}`, `\text{no}`, false},
 		{`3+4i`, `4i+3`, true}, {`\emptyset`, `∅`, true}, {`\sin x`, `\cos x`, false}, {`12\frac{3}{5}`, `12 3/5`, true},
-		{`900,\!000,\!000`, `900{,}000{,}000`, true}, {`5`, `x = 5`, true}, {`1000`, `1 000`, true}, {`10^{-3}`, `0.001`, true},
+		{`900,\!000,\!000`, `900{,}000{,}000`, true}, {`5`, `x = 5`, true}, {`5`, `AB = 5`, true}, {`\frac{3}{4}`, `x = \frac{6}{8} = \frac{3}{4}`, true}, {`5`, `x = 4 = 5`, false}, {`1000`, `1 000`, true}, {`10^{-3}`, `0.001`, true},
 	} {
 		r := l.compare(t, tt.gold, tt.answer)
 		if r.Index == 0 != tt.equal {

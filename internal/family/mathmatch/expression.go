@@ -32,6 +32,8 @@ type stated struct {
 	percent bool
 	// unit are the words that stood beside the value.
 	unit []string
+	// also are the other sides of a chain, x = 6/8 = 3/4, which have to be equal as well.
+	also []string
 	// value is what an equation assigns, if it assigns anything; only a gold has it.
 	value *stated
 	// known are the commands and runs of letters that it has.
@@ -263,6 +265,7 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 				out, i = out[:len(out)-1], i+1
 			}
 			continue
+		case t.kind == 'w' && len(trim(out)) == 0 && isSegment(t.text) && names(tokens[i+1:]): // AB = 5
 		case t.kind == 't' || t.kind == 'w' && !isSymbols(t.text, gold):
 			if joins[strings.ToLower(strings.TrimSpace(t.text))] {
 				behind = false
@@ -296,6 +299,15 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 		out = append(out, t)
 	}
 	return out, ""
+}
+
+// isSegment reports whether letters name something of a figure, such as AB.
+func isSegment(s string) bool { return len(s) <= 3 && s == strings.ToUpper(s) }
+
+// names reports whether an equals sign follows.
+func names(rest []token) bool {
+	rest = trim(rest)
+	return len(rest) > 0 && rest[0].kind == '='
 }
 
 // degrees reports whether a circle stands where degrees do: behind ^ or ^{.

@@ -145,31 +145,43 @@ func (c *Comparer) Compare(ctx context.Context, fc family.Case, k *Key, answer s
 		case !k.asked.fits(*g, e):
 			continue
 		}
-		got, ok := readings[e.text]
+		equal, why, err := c.accepts(ctx, fc, g, e, readings)
+		switch {
+		case err != nil:
+			return Result{}, err
+		case equal:
+			return Result{Index: i}, nil
+		}
+		none = failed(verdict.WrongAnswer, why)
+	}
+	return none, nil
+}
+
+// accepts reports whether an expression, and every other side of its chain, equals a gold
+// answer, or says why not.
+func (c *Comparer) accepts(ctx context.Context, fc family.Case, g *stated, e stated, readings map[string]reading) (equal bool, why string, err error) {
+	for _, text := range append([]string{e.text}, e.also...) {
+		got, ok := readings[text]
 		if !ok {
-			var err error
-			if got, err = c.parse(ctx, fc, e.text); err != nil {
-				return Result{}, err
+			if got, err = c.parse(ctx, fc, text); err != nil {
+				return false, "", err
 			}
-			readings[e.text] = got
+			readings[text] = got
 		}
 		if got.failed != nil || !got.root.fits(e.shape) {
-			none = failed(verdict.WrongAnswer, orUnreadable(got.failed))
-			continue
+			return false, orUnreadable(got.failed), nil
 		}
 		equal, err := c.equal(ctx, fc, g.text, got.tree)
 		switch {
 		case errors.Is(err, errOverrun):
-			none = failed(verdict.WrongAnswer, errOverrun.Error())
+			return false, errOverrun.Error(), nil
 		case err != nil:
-			return Result{}, err
-		case equal, e.text == g.text: // the library says of 12:00 that it has no value
-			return Result{Index: i}, nil
-		default:
-			none = failed(verdict.WrongAnswer, "the expression is not the expected one")
+			return false, "", err
+		case !equal && text != g.text: // the library says of 12:00 that it has no value
+			return false, "the expression is not the expected one", nil
 		}
 	}
-	return none, nil
+	return true, "", nil
 }
 
 func orUnreadable(err error) string {

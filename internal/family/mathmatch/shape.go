@@ -20,6 +20,11 @@ func (e stated) finish(tokens []token, asked *Asked, gold *stated) (stated, refu
 	}
 	if gold == nil || gold.shape != equation {
 		var r refusal
+		if sides := split(tokens, "="); gold != nil && len(sides) > 2 && !has(tokens, ",") {
+			for _, side := range sides[1 : len(sides)-1] {
+				e.also = append(e.also, join(side))
+			}
+		}
 		if tokens, r = assigned(tokens, gold); r != "" {
 			return stated{}, r
 		}

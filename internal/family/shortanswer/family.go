@@ -42,7 +42,7 @@ func Family() family.Family {
 			"that holds the answer and nothing else.",
 		VerifySeconds:  300,
 		Reference:      reference,
-		PublicMetadata: []string{"candidate_answer", "expected_answer"},
+		PublicMetadata: []string{"candidate_answer", "expected_answer", "library"},
 		Baselines:      append(family.Constants("0", "1", "true", "false", "yes", "no"), family.Echo("question")),
 		EvalFiles:      [][]string{{"match", "path"}},
 		Boxed:          func(v task.EvaluatorView) bool { return boxed(v) || isMath(v) },
