@@ -22,6 +22,9 @@ func ask(q *answer.Question, units []string) *Asked {
 	for _, u := range units {
 		a.units[u] = true
 	}
+	if text := strings.ToLower(q.Text()); strings.Contains(text, "how many") || strings.Contains(text, "number of") {
+		a.anyUnit = false // it asks for a number of things
+	}
 	for _, w := range answer.Words(q.Text()) {
 		name, ok := w.Value(vocabulary.Unit, q.In)
 		if ok && utf8.RuneCountInString(w.Text) > 1 {
@@ -30,6 +33,13 @@ func ask(q *answer.Question, units []string) *Asked {
 		a.percent = a.percent || name == "percent" || w.Sign() == '%' || strings.HasPrefix(w.Text, "percent")
 	}
 	return a
+}
+
+// allows reports whether a unit that is a sign may stand beside a value: the gold has it,
+// the question has one of the signs or the word, or any will do.
+func (a *Asked) allows(unit, signs, word string) bool {
+	text := a.question.Text()
+	return a.anyUnit || a.units[unit] || strings.ContainsAny(text, signs) || strings.Contains(strings.ToLower(text), word)
 }
 
 // changing are words that make another value of a number, wherever they stand.

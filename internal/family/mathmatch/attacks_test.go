@@ -29,8 +29,8 @@ type lab struct {
 func newLab(t testing.TB) lab {
 	t.Helper()
 	e := enginetest.Open(t)
-	library := enginetest.MathVerify(t, e)
-	c := New(family.Resources{Engine: e, RunID: enginetest.Run("math"), Workers: 1, MathVerify: library})
+	wheels := enginetest.MathVerify(t, e)
+	c := New(family.Resources{Engine: e, RunID: enginetest.Run("math"), Workers: 1, MathVerify: wheels})
 	t.Cleanup(func() {
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -172,8 +172,8 @@ func (l lab) noPython(t *testing.T) {
 	}
 }
 
-// bare times the library itself: reading both and comparing.
-const bare = `
+// library times the library itself: reading both and comparing.
+const library = `
 import time
 def answer(question):
     gold, text = question
@@ -219,7 +219,7 @@ func BenchmarkMath(b *testing.B) {
 	defer weak.Close(b.Context())
 	for i := range ours {
 		gold, said := numbered(typical[i%len(typical)], n+i)
-		_, took, err := l.Comparer.ask(b.Context(), l.c, weak, "math_bare", bare, value.Tuple(value.Text(gold), value.Text(strings.ReplaceAll(said, "√", `\sqrt `))))
+		_, took, err := l.Comparer.ask(b.Context(), l.c, weak, "math_bare", library, value.Tuple(value.Text(gold), value.Text(strings.ReplaceAll(said, "√", `\sqrt `))))
 		if err != nil {
 			b.Fatal(err)
 		}

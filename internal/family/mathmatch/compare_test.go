@@ -38,7 +38,7 @@ func (l lab) compares(t *testing.T) {
 		{`y=2x+1`, `2x+1=y`, true}, {`y=2x+1`, `y=2x`, false}, {`x \leq 3`, `3 \geq x`, true}, {`x \leq 3`, `x < 3`, false},
 		{`\text{yes}`, `\text{Yes}`, true}, {`\text{(B)}`, `(B)`, true}, {`\text{yes}`, `\text{no}`, false},
 		{`3+4i`, `4i+3`, true}, {`\emptyset`, `∅`, true}, {`\sin x`, `\cos x`, false}, {`12\frac{3}{5}`, `12 3/5`, true},
-		{`900,\!000,\!000`, `900{,}000{,}000`, true}, {`5`, `x = 5`, true}, {`5`, `AB = 5`, true}, {`\frac{3}{4}`, `x = \frac{6}{8} = \frac{3}{4}`, true}, {`5`, `x = 4 = 5`, false}, {`1000`, `1 000`, true}, {`10^{-3}`, `0.001`, true},
+		{`900,\!000,\!000`, `900{,}000{,}000`, true}, {`5`, `x = 5`, true}, {`120_8`, `120_{8}`, true}, {`5`, `AB = 5`, true}, {`\frac{3}{4}`, `x = \frac{6}{8} = \frac{3}{4}`, true}, {`5`, `x = 4 = 5`, false}, {`1000`, `1 000`, true}, {`10^{-3}`, `0.001`, true},
 	} {
 		r := l.compare(t, tt.gold, tt.answer)
 		if r.Index == 0 != tt.equal {
@@ -58,7 +58,7 @@ func TestRefused(t *testing.T) {
 		{"What is it?", `\{1,2\}`, `(1,2)`}, {"What is it?", `(1,2)`, `\{1,2\}`}, {"What is it?", `(1,2)`, `[1,2]`}, {"What is it?", "120", `120\%`}, {"What is it?", "120", `120 percent`},
 		{"How long is it in meters?", "5", `5\text{ km}`}, {"What is it?", "120", "120 万"}, {"What is it?", "5", `\text{not } 5`}, {"What is it?", "5", `5 or 6`}, {"What is it?", "5", `\{5\}`}, {"What is it?", "x", "5"},
 		{"What is it?", "5", "5\n6"}, {"What is it?", "5", "5?"}, {"What is it?", "5", `\operatorname{eval}(5)`}, {"What is it?", "5", `\input{5}`}, {"What is it?", "(-2,3)", `(-2, 3`},
-		{"What is it?", "5", `5\text{ mn}`}, {"What is it?", "5", `5_{\text{BC}}`}, {"What is it?", "3", `x=3, y=4`}, {"What is it?", "3:4", `3/4`}, {"Expand (x+1)(x-3).", "x^2-2x-3", "Expand (x+1)(x-3)."}, {"How many cups?", "5", "cups 5"}, {"How many cups?", "5", `3\text{ cups }5`}, {"What is it?", "3/4", `3:4`},
+		{"What is it?", "5", `5\text{ mn}`}, {"What is it?", "5", `5_{\text{BC}}`}, {"What is it?", "3", `x=3, y=4`}, {"What is it?", "3:4", `3/4`}, {"What is it?", "120", `120_8`}, {"What is it?", "120_8", `120`}, {"What is it?", "120_8", `120_{9}`}, {"What is it?", "120", `120 \ldots`}, {"How many people?", "120", `120^\circ`}, {"How many people?", "120", `\$120`}, {"Expand (x+1)(x-3).", "x^2-2x-3", "Expand (x+1)(x-3)."}, {"How many cups?", "5", "cups 5"}, {"How many cups?", "5", `3\text{ cups }5`}, {"What is it?", "3/4", `3:4`},
 	} {
 		k, err := NewKey([]string{tt.gold}, answer.Ask(tt.question, "", vocabulary.Every))
 		if err != nil {

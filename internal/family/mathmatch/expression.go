@@ -22,6 +22,7 @@ const (
 	equation   shape = "equation"
 	inequality shape = "inequality"
 	ratio      shape = "ratio"
+	based      shape = "number in a base" // which the parser does not know
 	words      shape = "text"
 )
 
@@ -159,7 +160,7 @@ var commands = func() map[string]bool { //nolint:gochecknoglobals // a constant
 	for _, name := range strings.Fields(`frac sqrt cdot times div pm mp pi infty cup cap in emptyset circ le ge leq geq ne approx
 		sin cos tan cot sec csc ln log lg exp arcsin arccos arctan sinh cosh tanh binom dbinom tbinom begin end max min gcd lcm
 		alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau phi varphi chi psi omega
-		Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega lfloor rfloor lceil rceil mid vert lvert rvert ldots dots cdots
+		Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega lfloor rfloor lceil rceil mid vert lvert rvert
 		overline bar vec hat sum prod int lim to mathbb setminus prime ell imath over`) {
 		out[`\`+name] = true
 	}
@@ -256,9 +257,15 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 			e.percent = true
 			continue
 		case t.text == `\$` || t.kind == '$':
+			if gold != nil && !asked.allows("$", "$€£¥", "dollar") {
+				return nil, unknownText
+			}
 			e.unit = append(e.unit, "$")
 			continue
 		case t.text == `\circ` && degrees(out):
+			if gold != nil && !asked.allows("degree", "°", "degree") {
+				return nil, unknownText
+			}
 			e.unit = append(e.unit, "degree")
 			out = out[:len(out)-1]
 			if i+1 < len(tokens) && tokens[i+1].kind == '}' && out[len(out)-1].kind == '^' {

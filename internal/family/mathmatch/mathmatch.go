@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"securebench/internal/family"
@@ -140,8 +141,10 @@ func (c *Comparer) Compare(ctx context.Context, fc family.Case, k *Key, answer s
 		case r != "":
 			none = failed(verdict.AmbiguousAnswer, string(r))
 			continue
-		case e.shape == words && g.shape == words && e.text == g.text:
+		case (e.shape == words || e.shape == based) && e.shape == g.shape && bare(e.text) == bare(g.text):
 			return Result{Index: i}, nil
+		case e.shape == words || e.shape == based:
+			continue
 		case !k.asked.fits(*g, e):
 			continue
 		}
@@ -183,6 +186,9 @@ func (c *Comparer) accepts(ctx context.Context, fc family.Case, g *stated, e sta
 	}
 	return true, "", nil
 }
+
+// bare is a text without the braces and spaces of LaTeX.
+func bare(s string) string { return strings.NewReplacer("{", "", "}", "", " ", "").Replace(s) }
 
 func orUnreadable(err error) string {
 	if err == nil {

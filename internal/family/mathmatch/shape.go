@@ -271,8 +271,10 @@ func shapeOf(tokens []token) shape {
 // scalar tells matrices, numbers and expressions of symbols apart.
 func scalar(tokens []token) shape {
 	out := number
-	for _, t := range tokens {
+	for i, t := range tokens {
 		switch {
+		case t.kind == '_' && i > 0 && tokens[i-1].kind == 'n':
+			return based
 		case t.kind == 'e':
 			return matrix
 		case t.kind == 'w' && t.text != "e" && t.text != "i", t.kind == 'c' && isGreek(t.text):
