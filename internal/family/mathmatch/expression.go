@@ -267,8 +267,8 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 				return nil, unknownText
 			}
 			e.unit = append(e.unit, "degree")
-			out = out[:len(out)-1]
-			if i+1 < len(tokens) && tokens[i+1].kind == '}' && out[len(out)-1].kind == '^' {
+			braced := i+1 < len(tokens) && tokens[i+1].kind == '}' && out[len(out)-1].kind == '{'
+			if out = out[:len(out)-1]; braced { // ^{\circ}
 				out, i = out[:len(out)-1], i+1
 			}
 			continue
@@ -276,9 +276,7 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 		case t.kind == 't' || t.kind == 'w' && !isSymbols(t.text, gold):
 			if joins[strings.ToLower(strings.TrimSpace(t.text))] {
 				behind = false
-				if before := trim(out); len(before) > 0 && before[len(before)-1].kind != ',' {
-					out = append(out, token{',', ","}, token{'s', " "})
-				}
+				out = joined(out)
 				continue
 			}
 			if gold != nil && (len(trim(out)) == 0 || !asked.isUnit(t.text)) {
@@ -306,6 +304,14 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 		out = append(out, t)
 	}
 	return out, ""
+}
+
+// joined adds a comma to what does not end in one.
+func joined(out []token) []token {
+	if before := trim(out); len(before) == 0 || before[len(before)-1].kind == ',' {
+		return out
+	}
+	return append(out, token{',', ","}, token{'s', " "})
 }
 
 // isSegment reports whether letters name something of a figure, such as AB.
