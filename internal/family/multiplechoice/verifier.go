@@ -108,11 +108,11 @@ func (k key) match(candidate string, cut bool) family.Verdict {
 	if reply.Blank() {
 		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
-	reading, reason, message := reply.Decide(k.choices, cut)
+	reading, reason, message := answer.Decide(reply, k.choices, cut)
 	if reason != "" {
 		return textmatch.Fail(reason, message, metadata)
 	}
-	switch got := reading.Value.(compare.Set); {
+	switch got := reading.Value; {
 	case got.Several() && got&^k.expected != 0:
 		return textmatch.Fail(verdict.AmbiguousAnswer, "the candidate names several choices at once", metadata)
 	case got&k.expected == 0:

@@ -5,7 +5,6 @@ import (
 
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
-	"securebench/internal/family/textmatch/compare"
 	"securebench/internal/verdict"
 )
 
@@ -63,12 +62,12 @@ func (k *key) has(number bool) bool {
 
 // number decides about a reply to a question that accepts numbers.
 func (k *key) number(reply *answer.Reply, cut bool) decision {
-	got, reason, message := reply.Decide(k.numbers, cut)
+	got, reason, message := answer.Decide(reply, k.numbers, cut)
 	if reason != "" {
 		return fail(reason, message)
 	}
 	for i, a := range k.accepted {
-		if a.number != nil && a.number.Matches(got.Value.(compare.Number), k.tolerance, k.question) {
+		if a.number != nil && a.number.Matches(got.Value, k.tolerance, k.question) {
 			return decision{index: i, strategy: "numeric_tolerance"}
 		}
 	}
@@ -76,13 +75,12 @@ func (k *key) number(reply *answer.Reply, cut bool) decision {
 }
 
 // accept decides about a reply by a reader that knows the accepted answers.
-func (k *key) accept(reply *answer.Reply, reader answer.Reader, strategy string, cut bool) decision {
-	got, reason, message := reply.Decide(reader, cut)
+func (k *key) accept(reply *answer.Reply, reader answer.Reader[int], strategy string, cut bool) decision {
+	got, reason, message := answer.Decide(reply, reader, cut)
 	if reason != "" {
 		return fail(reason, message)
 	}
-	index, _ := got.Value.(int)
-	return decision{index: index, strategy: strategy}
+	return decision{index: got.Value, strategy: strategy}
 }
 
 // afterMarker returns what follows the row's own marker in the last line as a reply.

@@ -85,41 +85,41 @@ func (j *mathJudge) stated(candidate string, cut bool) (string, verdict.Reason, 
 			return "", verdict.WrongAnswer, "the last line does not contain the marker"
 		}
 	}
-	got, reason, message := reply.Decide(expressions{}, cut)
+	got, reason, message := answer.Decide(reply, expressions{}, cut)
 	if reason != "" {
 		return "", reason, message
 	}
-	return got.Value.(string), "", ""
+	return got.Value, "", ""
 }
 
 // expressions reads what statements state as a mathematical expression, in the way in
 // which it was written. Whether it is understood whole is for [mathmatch.Key] to say.
 type expressions struct{}
 
-var _ answer.Reader = expressions{}
+var _ answer.Reader[string] = expressions{}
 
 // formulas are parts of a sentence that are set as mathematics.
 var formulas = lazyregexp.New(`\$\$.+?\$\$|\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]`)
 
 // Read returns what a form encloses, or what follows a mark: the formula there if there
 // is one among words that say nothing else, or all of it.
-func (expressions) Read(q *answer.Question, st answer.Statement) answer.Reading {
+func (expressions) Read(q *answer.Question, st answer.Statement) answer.Reading[string] {
 	if st.Denied || strings.TrimSpace(st.Raw) == "" {
-		return answer.Reading{}
+		return answer.Reading[string]{}
 	}
 	switch {
 	case st.Rank == answer.Boxed && st.Form:
 		return boxedExpression(q, st)
 	case st.Form:
-		return answer.Reading{Finding: answer.Stated, Value: st.Raw}
+		return answer.Reading[string]{Finding: answer.Stated, Value: st.Raw}
 	}
 	return sentence(q, st.Raw)
 }
 
 // boxedExpression reads a box with what touches it: a minus sign and a unit belong to it,
 // and nothing else of a formula may stand there.
-func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading {
-	unclear := answer.Reading{Finding: answer.Unclear, Why: "what touches the box belongs to its formula"}
+func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading[string] {
+	unclear := answer.Reading[string]{Finding: answer.Unclear, Why: "what touches the box belongs to its formula"}
 	stated := st.Raw
 	before, after := strings.TrimRight(st.Before, " $"), strings.TrimLeft(st.After, " $")
 	switch {
@@ -138,9 +138,9 @@ func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading {
 		stated, after = stated+`\text{ `+words[0].Text+"}", after[words[0].End:]
 	}
 	if q.Around(st.Before, after) != nil {
-		return answer.Reading{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
+		return answer.Reading[string]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 	}
-	return answer.Reading{Finding: answer.Stated, Value: stated}
+	return answer.Reading[string]{Finding: answer.Stated, Value: stated}
 }
 
 // What must not touch a box: what ends a value, or an operator, before it; an operator, a
@@ -152,20 +152,20 @@ var (
 )
 
 // sentence reads a sentence, or what of one follows a mark.
-func sentence(q *answer.Question, raw string) answer.Reading {
+func sentence(q *answer.Question, raw string) answer.Reading[string] {
 	found := formulas.FindAllStringIndex(raw, -1)
 	if len(found) == 1 {
 		at := found[0]
 		before, after := q.Words(answer.Plain(raw[:at[0]])), q.Words(answer.Plain(raw[at[1]:]))
 		if q.Closed(before, vocabulary.Harmless) && q.Closed(after, vocabulary.Harmless) {
-			return answer.Reading{Finding: answer.Stated, Value: raw[at[0]:at[1]]}
+			return answer.Reading[string]{Finding: answer.Stated, Value: raw[at[0]:at[1]]}
 		}
 	}
-	return answer.Reading{Finding: answer.Stated, Value: raw}
+	return answer.Reading[string]{Finding: answer.Stated, Value: raw}
 }
 
 // Unmarked reads the last line that is more than a courtesy.
-func (expressions) Unmarked(r *answer.Reply) (answer.Reading, int) {
+func (expressions) Unmarked(r *answer.Reply) (answer.Reading[string], int) {
 	for i := len(r.Lines) - 1; i >= 0; i-- {
 		l := r.Lines[i]
 		if len(l.Sentences) == 0 || i > 0 && r.Question.Courteous(l.Sentences[0].Words) {
@@ -173,23 +173,23 @@ func (expressions) Unmarked(r *answer.Reply) (answer.Reading, int) {
 		}
 		for _, s := range l.Sentences {
 			if s.Void {
-				return answer.Reading{Finding: answer.Unclear, Why: "the last line has a mark that leads to nothing"}, i
+				return answer.Reading[string]{Finding: answer.Unclear, Why: "the last line has a mark that leads to nothing"}, i
 			}
 		}
 		got := sentence(r.Question, l.Source)
 		got.Line = true
 		return got, i
 	}
-	return answer.Reading{}, 0
+	return answer.Reading[string]{}, 0
 }
 
 // Same reports whether two expressions are written alike, but for layout.
-func (expressions) Same(a, b any) bool { return mathmatch.Same(a.(string), b.(string)) }
+func (expressions) Same(a, b string) bool { return mathmatch.Same(a, b) }
 
 // Both returns the first.
-func (expressions) Both(a, _ any) any { return a }
+func (expressions) Both(a, _ string) string { return a }
 
 // Other reports whether a sentence after the answer takes it back.
-func (expressions) Other(q *answer.Question, s answer.Sentence, _ any, alone bool) bool {
-	return q.Retracts(s.Words) && (alone || q.Denies(s.Words) || len(s.Words) < 6)
+func (expressions) Other(q *answer.Question, s answer.Sentence, _ string, near bool) bool {
+	return q.Retracts(s.Words) && (near || q.Denies(s.Words) || len(s.Words) < 6)
 }

@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"cmp"
+
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
@@ -18,27 +20,28 @@ const (
 	Unexpected                // one that is understood, but not among those that are accepted
 )
 
-// A Reading is what a statement gives to a reader.
-type Reading struct {
+// A Reading is what a statement gives to a reader of values.
+type Reading[T any] struct {
 	Finding Finding
-	Value   any    // of one that is [Unclear], what it speaks of, or nil
+	Value   T
+	Speaks  bool   // one that is [Unclear] speaks of the value
 	Why     string // names the rule, of one that is not [Stated]
 	Line    bool   // the rest of its line belongs to it
 }
 
 // A Reader understands statements in one way: as a number, a choice, a text.
-type Reader interface {
+type Reader[T any] interface { //nolint:interfacebloat // all of one way
 	// Read reads what a mark leads to, or a form encloses.
-	Read(q *Question, st Statement) Reading
+	Read(q *Question, st Statement) Reading[T]
 	// Unmarked reads a reply without marks; the line is the one that decides.
-	Unmarked(r *Reply) (reading Reading, line int)
+	Unmarked(r *Reply) (reading Reading[T], line int)
 	// Same reports whether two values are the same answer.
-	Same(a, b any) bool
+	Same(a, b T) bool
 	// Both returns what two values that are the same say together.
-	Both(a, b any) any
+	Both(a, b T) T
 	// Other reports whether a sentence after the answer gives another one. Near says that
 	// the sentence is on the line of the answer, so that a short one is an answer.
-	Other(q *Question, s Sentence, value any, near bool) bool
+	Other(q *Question, s Sentence, value T, near bool) bool
 }
 
 // maxDissent is the most words of an unclear statement that voids the others of its
@@ -49,28 +52,28 @@ const maxDissent = 8
 // all of it the same, the last statement clear, and nothing after it that takes it back.
 // It never looks at what is accepted. Cut says that the reply was cut off, so that only
 // marks count.
-func (r *Reply) Decide(reader Reader, cut bool) (Reading, verdict.Reason, string) {
-	got, last := r.highest(reader)
+func Decide[T any](r *Reply, reader Reader[T], cut bool) (Reading[T], verdict.Reason, string) {
+	got, last := highest(r, reader)
 	var line int
 	switch {
 	case last >= 0:
 		line = r.Statements[last].Line
 	case cut:
-		return Reading{}, verdict.WrongAnswer, "the reply was cut off before it marked an answer"
+		return got, verdict.WrongAnswer, "the reply was cut off before it marked an answer"
 	default:
 		got, line = reader.Unmarked(r)
 	}
 	switch got.Finding {
 	case Nothing:
-		return got, verdict.WrongAnswer, why(got, "the reply does not state an answer")
+		return got, verdict.WrongAnswer, cmp.Or(got.Why, "the reply does not state an answer")
 	case Unexpected:
-		return got, verdict.WrongAnswer, why(got, "the answer is not the expected one")
+		return got, verdict.WrongAnswer, cmp.Or(got.Why, "the answer is not the expected one")
 	case Several:
-		return got, verdict.AmbiguousAnswer, why(got, "the reply states several answers")
+		return got, verdict.AmbiguousAnswer, cmp.Or(got.Why, "the reply states several answers")
 	case Unclear:
-		return got, verdict.AmbiguousAnswer, why(got, "the reply does not state one answer clearly")
+		return got, verdict.AmbiguousAnswer, cmp.Or(got.Why, "the reply does not state one answer clearly")
 	}
-	if r.takenBack(reader, got, line, last) {
+	if takenBack(r, reader, got, line, last) {
 		return got, verdict.AmbiguousAnswer, "the reply takes back the answer that it states"
 	}
 	return got, "", ""
@@ -78,8 +81,8 @@ func (r *Reply) Decide(reader Reader, cut bool) (Reading, verdict.Reason, string
 
 // highest reads the statements of the highest rank at which something is stated, and
 // returns their common reading and the last of them, or -1.
-func (r *Reply) highest(reader Reader) (got Reading, last int) {
-	var readings []Reading
+func highest[T any](r *Reply, reader Reader[T]) (got Reading[T], last int) {
+	var readings []Reading[T]
 	var at []int
 	top := Unmarked
 	for i, st := range r.Statements {
@@ -96,7 +99,7 @@ func (r *Reply) highest(reader Reader) (got Reading, last int) {
 		readings, at = append(readings, reading), append(at, i)
 	}
 	if len(readings) == 0 {
-		return Reading{}, -1
+		return got, -1
 	}
 	last = at[len(at)-1]
 	got = readings[len(readings)-1]
@@ -106,9 +109,9 @@ func (r *Reply) highest(reader Reader) (got Reading, last int) {
 	for n, reading := range readings[:len(readings)-1] {
 		switch {
 		case reading.Finding == Stated && !reader.Same(got.Value, reading.Value):
-			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
-		case reading.Finding != Stated && r.dissents(at[n], at[n+1], reading.Value != nil && reader.Same(got.Value, reading.Value)):
-			return Reading{Finding: Several, Why: "the reply marks different answers"}, last
+			return Reading[T]{Finding: Several, Why: "the reply marks different answers"}, last
+		case reading.Finding != Stated && r.dissents(at[n], at[n+1], reading.Speaks && reader.Same(got.Value, reading.Value)):
+			return Reading[T]{Finding: Several, Why: "the reply marks different answers"}, last
 		case reading.Finding == Stated:
 			got.Value = reader.Both(got.Value, reading.Value)
 		}
@@ -134,16 +137,9 @@ func (r *Reply) dissents(at, next int, agrees bool) bool {
 	return n <= maxDissent && !agrees && r.Question.Opposes(nil, words) == nil
 }
 
-func why(r Reading, otherwise string) string {
-	if r.Why != "" {
-		return r.Why
-	}
-	return otherwise
-}
-
 // takenBack reports whether a sentence after the deciding statement gives another
 // answer: one that begins as a second thought, or a short one on the same line.
-func (r *Reply) takenBack(reader Reader, got Reading, line, last int) bool {
+func takenBack[T any](r *Reply, reader Reader[T], got Reading[T], line, last int) bool {
 	q := r.Question
 	for n := line; n < len(r.Lines); n++ {
 		for i, s := range r.Lines[n].Sentences {

@@ -92,19 +92,21 @@ func bare(s string) string {
 }
 
 // Same reports whether two sets have a choice in common.
-func (*Choices) Same(a, b any) bool { return a.(Set)&b.(Set) != 0 }
+func (*Choices) Same(a, b Set) bool { return a&b != 0 }
 
 // Both returns the choices that both may mean.
-func (*Choices) Both(a, b any) any { return a.(Set) & b.(Set) }
+func (*Choices) Both(a, b Set) Set { return a & b }
 
 // named returns a reading of the choices that are named.
-func named(s Set) answer.Reading { return answer.Reading{Finding: answer.Stated, Value: s} }
+func named(s Set) answer.Reading[Set] { return answer.Reading[Set]{Finding: answer.Stated, Value: s} }
 
 // hedged is the reading of a text that speaks of choices and names none.
-func hedged(why string) answer.Reading { return answer.Reading{Finding: answer.Unclear, Why: why} }
+func hedged(why string) answer.Reading[Set] {
+	return answer.Reading[Set]{Finding: answer.Unclear, Why: why}
+}
 
 // Read reads the choice that a mark leads to, or a box encloses.
-func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
+func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[Set] {
 	if st.Form {
 		return k.enclosed(q, st)
 	}
@@ -112,7 +114,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		if c := k.closed(q, st.Text); c != 0 && !st.Denied && k.mentions(st.Before) == 0 {
 			return named(c)
 		}
-		return answer.Reading{}
+		return answer.Reading[Set]{}
 	}
 	for _, s := range slices.Compact([]string{st.Source, st.Raw, st.Rest, st.Text}) {
 		if c := k.exact(s); c != 0 {
@@ -127,7 +129,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 		}
 	}
 	if st.Weak {
-		return answer.Reading{}
+		return answer.Reading[Set]{}
 	}
 	if label := strings.Trim(st.Text, " ().[]*_`"); len(label) == 1 && label[0] >= 'A' && label[0] <= 'Z' && k.label(label) == 0 {
 		return hedged("the answer is a label that no choice has")
@@ -141,11 +143,11 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading {
 	if m := k.mentions(st.Text); m != 0 || k.begins(st.Text) != 0 {
 		r := hedged("the answer names no choice, or what stands beside it is not understood")
 		if m != 0 && !m.Several() {
-			r.Value = m
+			r.Value, r.Speaks = m, true
 		}
 		return r
 	}
-	return answer.Reading{}
+	return answer.Reading[Set]{}
 }
 
 // articled returns the choice whose label and text a text is, an article before the
@@ -178,13 +180,13 @@ func (k *Choices) begins(s string) Set {
 }
 
 // enclosed reads what a form encloses; around it nothing may oppose or name another.
-func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Reading {
+func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Reading[Set] {
 	c := cmp.Or(k.exact(st.Text), k.exact(st.Raw), k.closed(q, st.Text))
 	if c == 0 {
 		if k.mentions(st.Text)|k.mentions(st.Before)|k.mentions(st.After) != 0 {
 			return hedged("a form holds more than a choice")
 		}
-		return answer.Reading{}
+		return answer.Reading[Set]{}
 	}
 	if k.mentions(st.After)&^c != 0 || k.listed(st.Before)&^c != 0 {
 		return hedged("another choice stands beside the form")
@@ -327,14 +329,14 @@ func (k *Choices) described(s string) (found Set) {
 
 // Unmarked reads a reply without marks: sentences that name a choice, or call one right,
 // and lines that are one. All must agree.
-func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
+func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading[Set], int) {
 	q := r.Question
-	got, line := answer.Reading{Why: "the reply does not name exactly one choice"}, 0
+	got, line := answer.Reading[Set]{Why: "the reply does not name exactly one choice"}, 0
 	several := false
 	seen := Set(0)
-	take := func(c answer.Reading, n int, counts bool) {
-		if s, ok := c.Value.(Set); ok && !s.Several() {
-			seen |= s
+	take := func(c answer.Reading[Set], n int, counts bool) {
+		if !c.Value.Several() {
+			seen |= c.Value
 		}
 		switch {
 		case c.Finding == answer.Nothing:
@@ -344,7 +346,7 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
 		case got.Finding == answer.Stated && c.Finding == answer.Stated && !k.Same(got.Value, c.Value):
 			several = true
 		case got.Finding == answer.Stated && c.Finding == answer.Stated:
-			got.Value = got.Value.(Set) & c.Value.(Set)
+			got.Value &= c.Value
 			if counts {
 				line = n
 			}
@@ -371,7 +373,7 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
 			}
 		}
 	}
-	if several || got.Finding == answer.Stated && (seen|got.Value.(Set)).Several() && seen&^got.Value.(Set) != 0 {
+	if several || got.Finding == answer.Stated && (seen|got.Value).Several() && seen&^got.Value != 0 {
 		got.Finding, got.Why = answer.Several, "the reply names different choices"
 	}
 	if got.Finding == answer.Nothing && len(r.Lines) > 0 && (seen.Several() || k.enumerates(r.Lines[len(r.Lines)-1].Text)) {
@@ -381,7 +383,7 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading, int) {
 }
 
 // line reads a line that is a choice as a whole, or begins with a label as if it were.
-func (k *Choices) line(r *answer.Reply, n int) answer.Reading {
+func (k *Choices) line(r *answer.Reply, n int) answer.Reading[Set] {
 	l := r.Lines[n]
 	for _, s := range slices.Compact([]string{answer.Collapsed(l.Source), l.Text}) {
 		if c := k.exact(s); c != 0 {
@@ -390,7 +392,7 @@ func (k *Choices) line(r *answer.Reply, n int) answer.Reading {
 	}
 	c, rest := k.lead(l.Text)
 	if c == 0 {
-		return answer.Reading{}
+		return answer.Reading[Set]{}
 	}
 	if d := k.described(rest); d != 0 {
 		if d&c != 0 {
@@ -493,12 +495,11 @@ func (k *Choices) idle(l answer.Line) bool {
 }
 
 // Other reports whether a sentence after the answer names another choice.
-func (k *Choices) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
-	c := value.(Set)
+func (k *Choices) Other(q *answer.Question, s answer.Sentence, c Set, near bool) bool {
 	if q.Retracts(s.Words) {
 		return k.mentions(s.Text)&^c != 0 || q.Denies(s.Words) && len(s.Words) < 5
 	}
-	if found := cmp.Or(k.exact(s.Text), k.described(s.Text)); alone && found != 0 {
+	if found := cmp.Or(k.exact(s.Text), k.described(s.Text)); near && found != 0 {
 		return found&c == 0
 	}
 	return false

@@ -20,8 +20,7 @@ type Numbers struct {
 }
 
 // Same reports whether two numbers are the same answer.
-func (Numbers) Same(a, b any) bool {
-	x, y := a.(Number), b.(Number)
+func (Numbers) Same(x, y Number) bool {
 	if x.percent != y.percent {
 		hundred := big.NewRat(100, 1)
 		if x.percent {
@@ -34,22 +33,22 @@ func (Numbers) Same(a, b any) bool {
 }
 
 // Read reads the number that a statement gives.
-func (c Numbers) Read(q *answer.Question, st answer.Statement) answer.Reading {
+func (c Numbers) Read(q *answer.Question, st answer.Statement) answer.Reading[Number] {
 	if st.Form && st.Rank == answer.Boxed {
 		return c.boxed(q, st)
 	}
 	if st.Denied {
-		return answer.Reading{}
+		return answer.Reading[Number]{}
 	}
 	if st.Praised && c.holds(q, q.Words(st.Before)) {
-		return answer.Reading{Finding: answer.Several, Why: "more than one number stands before what calls one right"}
+		return answer.Reading[Number]{Finding: answer.Several, Why: "more than one number stands before what calls one right"}
 	}
 	return c.read(q, st.Text)
 }
 
 // boxed reads a box: what touches it belongs to it, and what is around it must not
 // oppose.
-func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading {
+func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading[Number] {
 	before, after := strings.TrimRight(st.Before, " "), strings.TrimLeft(st.After, " ")
 	if i := strings.LastIndexAny(before, "=:"); i >= 0 {
 		before = before[i+1:]
@@ -80,14 +79,14 @@ func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading {
 		}
 	}
 	if textmatch.IsDigit(lastRune(touching)) || strings.HasSuffix(touching, "√") {
-		return answer.Reading{Finding: answer.Unclear, Why: "a number or a root touches the box"}
+		return answer.Reading[Number]{Finding: answer.Unclear, Why: "a number or a root touches the box"}
 	}
 	got := c.read(q, strings.TrimSpace(touching+st.Text+" "+follows))
 	if got.Finding != answer.Stated {
 		return got
 	}
 	if w := q.Around(st.Before, strings.TrimPrefix(after, follows)); w != nil {
-		return answer.Reading{Finding: answer.Unclear, Why: "a word beside the boxed number denies, bounds or multiplies it"}
+		return answer.Reading[Number]{Finding: answer.Unclear, Why: "a word beside the boxed number denies, bounds or multiplies it"}
 	}
 	return got
 }
@@ -98,7 +97,7 @@ func lastRune(s string) rune {
 }
 
 // Unmarked reads the last line with a number.
-func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading, int) {
+func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading[Number], int) {
 	q := r.Question
 	for n := len(r.Lines) - 1; n >= 0; n-- {
 		line := r.Lines[n]
@@ -112,13 +111,13 @@ func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading, int) {
 		if last < 0 {
 			for _, s := range line.Sentences {
 				if q.Denies(s.Words) {
-					return answer.Reading{Finding: answer.Nothing}, n
+					return answer.Reading[Number]{Finding: answer.Nothing}, n
 				}
 			}
 			continue
 		}
 		if line.Sentences[last].Void {
-			return answer.Reading{Finding: answer.Nothing, Why: "the sentence with the last number marks none"}, n
+			return answer.Reading[Number]{Finding: answer.Nothing, Why: "the sentence with the last number marks none"}, n
 		}
 		got := c.read(q, line.Sentences[last].Text)
 		if got.Finding != answer.Stated {
@@ -129,12 +128,12 @@ func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading, int) {
 		}
 		for _, s := range line.Sentences[:last] {
 			if c.Other(q, s, got.Value, false) && !s.Void {
-				return answer.Reading{Finding: answer.Several, Why: "the last line holds another number"}, n
+				return answer.Reading[Number]{Finding: answer.Several, Why: "the last line holds another number"}, n
 			}
 		}
 		return got, n
 	}
-	return answer.Reading{Why: "the reply holds no number"}, 0
+	return answer.Reading[Number]{Why: "the reply holds no number"}, 0
 }
 
 // holds reports whether a sentence has a number.
@@ -160,11 +159,11 @@ func plainWords(words []answer.Word) []vocabulary.Word {
 
 // Other reports whether a sentence holds a number that is neither the value nor the
 // question's.
-func (c Numbers) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
-	if alone && q.Retracts(s.Words) && spoken(s.Words) <= maxNo && !q.Courteous(s.Words) {
+func (c Numbers) Other(q *answer.Question, s answer.Sentence, value Number, near bool) bool {
+	if near && q.Retracts(s.Words) && spoken(s.Words) <= maxNo && !q.Courteous(s.Words) {
 		return true // "No." or "Not really."
 	}
-	if alone && len(s.Words) > maxBare && !q.Retracts(s.Words) {
+	if near && len(s.Words) > maxBare && !q.Retracts(s.Words) {
 		return false
 	}
 	if got := c.read(q, s.Text); got.Finding == answer.Stated && c.Same(got.Value, value) {
@@ -222,7 +221,7 @@ func (c Numbers) list(q *answer.Question, text string, words []answer.Word) *lis
 }
 
 // computes reports whether the text is a calculation whose result is the value.
-func (l *listing) computes(value any) bool {
+func (l *listing) computes(value Number) bool {
 	n := len(l.values)
 	if n == 0 || !(Numbers{}).Same(l.values[n-1].Number, value) {
 		return false
@@ -236,14 +235,14 @@ func (l *listing) computes(value any) bool {
 
 // read reads a text whose words are all that is stated. The longest part of it from its
 // beginning that is understood counts, if what follows only explains it.
-func (c Numbers) read(q *answer.Question, text string) answer.Reading {
+func (c Numbers) read(q *answer.Question, text string) answer.Reading[Number] {
 	if len(text) > maxNumberText {
-		return answer.Reading{Finding: answer.Unclear, Why: "the statement is too long for a number"}
+		return answer.Reading[Number]{Finding: answer.Unclear, Why: "the statement is too long for a number"}
 	}
 	words := q.Words(text)
 	l := c.list(q, text, words)
 	if len(l.values) == 0 {
-		return answer.Reading{Why: "no number is stated"}
+		return answer.Reading[Number]{Why: "no number is stated"}
 	}
 	n := c.explained(l, func(i int) bool { return words[i].Sign() == ':' })
 	if n == nil {
@@ -253,12 +252,12 @@ func (c Numbers) read(q *answer.Question, text string) answer.Reading {
 		n = c.explained(l, l.mayExplain)
 	}
 	if n != nil {
-		return answer.Reading{Finding: answer.Stated, Value: *n}
+		return answer.Reading[Number]{Finding: answer.Stated, Value: *n}
 	}
 	if len(l.values) > 1 {
-		return answer.Reading{Finding: answer.Several, Why: "more than one number is stated, or words around it are not understood"}
+		return answer.Reading[Number]{Finding: answer.Several, Why: "more than one number is stated, or words around it are not understood"}
 	}
-	return answer.Reading{Finding: answer.Unclear, Why: "a word or sign beside the number is not understood"}
+	return answer.Reading[Number]{Finding: answer.Unclear, Why: "a word or sign beside the number is not understood"}
 }
 
 // maxNumberText is the most bytes of a statement of a number, and maxCuts the most places
@@ -668,8 +667,8 @@ func (c Numbers) suffix(l *listing, i, end int, n *Number) (int, bool) {
 }
 
 // Both returns one of two values that are the same, the percentage if one is.
-func (Numbers) Both(a, b any) any {
-	if b.(Number).percent {
+func (Numbers) Both(a, b Number) Number {
+	if b.percent {
 		return b
 	}
 	return a

@@ -30,36 +30,36 @@ type Members struct {
 }
 
 // Same reports whether two values are accepted, as they are where there are values.
-func (*Members) Same(_, _ any) bool { return true }
+func (*Members) Same(_, _ int) bool { return true }
 
 // Both returns the first of two values that are the same.
-func (*Members) Both(a, _ any) any { return a }
+func (*Members) Both(a, _ int) int { return a }
 
 // Read reads what a mark leads to, or a form encloses.
-func (m *Members) Read(q *answer.Question, st answer.Statement) answer.Reading {
+func (m *Members) Read(q *answer.Question, st answer.Statement) answer.Reading[int] {
 	if st.Denied {
-		return answer.Reading{}
+		return answer.Reading[int]{}
 	}
 	if st.Form && q.Around(st.Before, st.After) != nil {
-		return answer.Reading{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
+		return answer.Reading[int]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text, st.Raw}) {
 		if m.matches(q, s) {
-			return answer.Reading{Finding: answer.Stated, Value: -1}
+			return answer.Reading[int]{Finding: answer.Stated, Value: -1}
 		}
 	}
-	return answer.Reading{Finding: answer.Unclear, Why: "the list is not the expected one"}
+	return answer.Reading[int]{Finding: answer.Unclear, Why: "the list is not the expected one"}
 }
 
 // Unmarked reads the last line, or lines that each hold one element.
-func (m *Members) Unmarked(r *answer.Reply) (answer.Reading, int) {
+func (m *Members) Unmarked(r *answer.Reply) (answer.Reading[int], int) {
 	n := len(r.Lines) - 1
 	if n < 0 {
-		return answer.Reading{}, 0
+		return answer.Reading[int]{}, 0
 	}
 	for _, s := range []string{r.Lines[n].Source, r.Lines[n].Text} {
 		if m.matches(r.Question, s) {
-			return answer.Reading{Finding: answer.Stated, Value: -1}, n
+			return answer.Reading[int]{Finding: answer.Stated, Value: -1}, n
 		}
 	}
 	if k := len(m.Accepted); k > 1 && n+1 >= k {
@@ -73,10 +73,10 @@ func (m *Members) Unmarked(r *answer.Reply) (answer.Reading, int) {
 			plain[i] = bulletless(l.Source)
 		}
 		if (m.fit(r.Question, plain) || m.fit(r.Question, items)) && (n+1 == k || strings.HasSuffix(r.Lines[n-k].Text, ":")) {
-			return answer.Reading{Finding: answer.Stated, Value: -1}, n
+			return answer.Reading[int]{Finding: answer.Stated, Value: -1}, n
 		}
 	}
-	return answer.Reading{Finding: answer.Nothing, Why: "the list is not the expected one"}, n
+	return answer.Reading[int]{Finding: answer.Nothing, Why: "the list is not the expected one"}, n
 }
 
 // bulletless returns a line without the bullet or number of an item.
@@ -94,8 +94,8 @@ func bulletless(s string) string {
 }
 
 // Other reports whether a sentence after the list begins as one that takes it back.
-func (m *Members) Other(q *answer.Question, s answer.Sentence, _ any, alone bool) bool {
-	return q.Retracts(s.Words) && alone
+func (m *Members) Other(q *answer.Question, s answer.Sentence, _ int, near bool) bool {
+	return q.Retracts(s.Words) && near
 }
 
 // matches reports whether a text lists every accepted answer once and nothing else.

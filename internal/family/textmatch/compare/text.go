@@ -122,25 +122,25 @@ func withoutArticle(s string) string {
 var spelledOut = lazyregexp.New(`^\pL([ -]\pL){2,}$`)
 
 // Same reports whether two values are accepted, as they are where there are values.
-func (*Texts) Same(_, _ any) bool { return true }
+func (*Texts) Same(_, _ int) bool { return true }
 
 // Read reads what a mark leads to, or a form encloses.
-func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading {
+func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading[int] {
 	if st.Denied {
-		return answer.Reading{}
+		return answer.Reading[int]{}
 	}
 	if st.Form && st.Rank == answer.Boxed {
 		if q.Around(st.Before, st.After) != nil {
-			return answer.Reading{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
+			return answer.Reading[int]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 		}
 	}
 	for _, s := range slices.Compact([]string{st.Raw, st.Rest, st.Text}) {
 		if i := c.equal(s); i >= 0 {
-			return answer.Reading{Finding: answer.Stated, Value: i, Line: s == st.Rest}
+			return answer.Reading[int]{Finding: answer.Stated, Value: i, Line: s == st.Rest}
 		}
 	}
 	if i := c.find(q, st.Text); i >= 0 {
-		return answer.Reading{Finding: answer.Stated, Value: i}
+		return answer.Reading[int]{Finding: answer.Stated, Value: i}
 	}
 	return c.missed(st.Text)
 }
@@ -148,29 +148,28 @@ func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading {
 // missed says why a text gives no accepted answer. It depends on the text and the kind
 // of the row only: a reason that revealed whether an accepted answer is among several
 // would help to guess it.
-func (c *Texts) missed(s string) answer.Reading {
+func (c *Texts) missed(s string) answer.Reading[int] {
 	words := answer.Words(s)
 	listed := len(words) > maxWords
 	for _, w := range words {
 		listed = listed || w.Sign() == ',' || w.Sign() == ';' || w.In(vocabulary.And|vocabulary.Or) != 0
 	}
 	if listed {
-		return answer.Reading{Finding: answer.Unclear, Why: "the answer is a list or too long"}
+		return answer.Reading[int]{Finding: answer.Unclear, Why: "the answer is a list or too long"}
 	}
-	return answer.Reading{Finding: answer.Unexpected}
+	return answer.Reading[int]{Finding: answer.Unexpected}
 }
 
 // Other reports whether a sentence after the answer takes it back.
-func (c *Texts) Other(q *answer.Question, s answer.Sentence, value any, alone bool) bool {
-	i := value.(int)
+func (c *Texts) Other(q *answer.Question, s answer.Sentence, i int, near bool) bool {
 	if q.Retracts(s.Words) {
-		return alone || q.Denies(s.Words) || len(s.Words) < 6 && c.find(q, s.Text) != i
+		return near || q.Denies(s.Words) || len(s.Words) < 6 && c.find(q, s.Text) != i
 	}
-	if !alone || s.Void {
+	if !near || s.Void {
 		return false
 	}
 	if c.Accepted[i].polar != 0 {
-		return !c.after(q, s, answer.Reading{Value: value}) && len(s.Words) < minExplains
+		return !c.after(q, s, i) && len(s.Words) < minExplains
 	}
 	return spoken(s.Words) <= maxBareText && !q.Courteous(s.Words) && c.find(q, s.Text) < 0
 }
@@ -522,19 +521,19 @@ func (c *Texts) span(s string) int {
 
 // Unmarked reads the last line of a reply without marks: its first sentence gives the
 // answer, and the others explain it.
-func (c *Texts) Unmarked(r *answer.Reply) (answer.Reading, int) {
+func (c *Texts) Unmarked(r *answer.Reply) (answer.Reading[int], int) {
 	q := r.Question
 	n := len(r.Lines) - 1
 	for n > 0 && c.idle(q, r.Lines[n]) {
 		n--
 	}
 	if n < 0 {
-		return answer.Reading{Why: "the reply holds no answer"}, 0
+		return answer.Reading[int]{Why: "the reply holds no answer"}, 0
 	}
 	line := r.Lines[n]
 	for _, s := range []string{answer.Collapsed(line.Source), line.Text} {
 		if i := c.equal(s); i >= 0 {
-			return answer.Reading{Finding: answer.Stated, Value: i}, n
+			return answer.Reading[int]{Finding: answer.Stated, Value: i}, n
 		}
 	}
 	got := c.missed(line.Text)
@@ -549,8 +548,8 @@ func (c *Texts) Unmarked(r *answer.Reply) (answer.Reading, int) {
 		i := c.find(q, s.Text)
 		switch {
 		case i >= 0:
-			got = answer.Reading{Finding: answer.Stated, Value: i}
-		case first || !c.after(q, s, got):
+			got = answer.Reading[int]{Finding: answer.Stated, Value: i}
+		case first || !c.after(q, s, got.Value):
 			return c.missed(line.Text), n
 		}
 		first = false
@@ -558,10 +557,9 @@ func (c *Texts) Unmarked(r *answer.Reply) (answer.Reading, int) {
 	return got, n
 }
 
-// after reports whether a sentence after an answer explains it.
-func (c *Texts) after(q *answer.Question, s answer.Sentence, got answer.Reading) bool {
-	i, ok := got.Value.(int)
-	if !ok || c.Mode != InSentence {
+// after reports whether a sentence after accepted answer i explains it.
+func (c *Texts) after(q *answer.Question, s answer.Sentence, i int) bool {
+	if c.Mode != InSentence {
 		return false
 	}
 	words := q.Words(s.Text)
@@ -627,4 +625,4 @@ func (c *Texts) idle(q *answer.Question, l answer.Line) bool {
 }
 
 // Both returns the first of two values that are the same.
-func (*Texts) Both(a, _ any) any { return a }
+func (*Texts) Both(a, _ int) int { return a }

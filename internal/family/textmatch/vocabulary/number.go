@@ -10,7 +10,7 @@ import (
 func ReadNumber(words []Word, in Languages) (decimal string, n int) {
 	c := counter{in: in}
 	hyphen := load().hyphen
-	for i := 0; i < len(words); i++ {
+	for i := range words {
 		if i > 0 && i == n { // "and" or a hyphen may stand between two words
 			if c.joined = c.in & words[i].In(And); c.joined != 0 || words[i].atom == hyphen && words[i].Start == words[i-1].End {
 				continue
