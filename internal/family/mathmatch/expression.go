@@ -249,7 +249,7 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 	for i := 0; i < len(tokens); i++ {
 		t := tokens[i]
 		switch {
-		case behind && (t.kind == 'n' || t.kind == 'c' && t.text != `\}` && t.text != `\circ` && t.text != `\%`):
+		case behind && gold != nil && (t.kind == 'n' || t.kind == 'c' && t.text != `\}` && t.text != `\circ` && t.text != `\%`):
 			return nil, unknownText
 		case t.kind == 'n' && len(t.text) > maxDigits:
 			return nil, longNumber
