@@ -203,10 +203,7 @@ func (a *assets) sweep() {
 // asset reads a file of the pack by its digest, once the hub answers.
 func (s *session) asset(ctx context.Context, r remote.Role, sum string) (io.ReadCloser, error) {
 	for {
-		s.mu.Lock()
-		ticket := s.run.Tickets[r]
-		s.mu.Unlock()
-		in, err := s.request(ctx, http.MethodGet, ticket, "/file/"+sum, nil)
+		in, err := s.request(ctx, http.MethodGet, s.welcome().Tickets[r], "/file/"+sum, nil)
 		var refused errNo
 		switch {
 		case err == nil || ctx.Err() != nil:

@@ -216,7 +216,7 @@ func (s *session) offer(ctx context.Context, h *held, ticket string, value []byt
 		}
 		var a remote.Answer
 		if err == nil {
-			err = s.ask(ctx, remote.Subject(s.run.Token, remote.ResultKind, s.who, h.ID), r, &a)
+			err = s.ask(ctx, s.subject(remote.ResultKind, h.ID), r, &a)
 		}
 		if err == nil && a.State != remote.Later {
 			if a.State == remote.Refused {

@@ -21,10 +21,7 @@ var errTicket = errors.New("the hub does not know the ticket")
 
 // request makes a request over HTTPS and returns the body of its answer.
 func (s *session) request(ctx context.Context, method, ticket, target string, body io.Reader) (io.ReadCloser, error) {
-	s.mu.Lock()
-	base := s.base
-	s.mu.Unlock()
-	r, err := http.NewRequestWithContext(ctx, method, base+target, body)
+	r, err := http.NewRequestWithContext(ctx, method, s.origin()+target, body)
 	if err != nil {
 		return nil, fmt.Errorf("asking the hub: %w", err)
 	}
@@ -33,10 +30,7 @@ func (s *session) request(ctx context.Context, method, ticket, target string, bo
 
 // rest asks for the rest of some content, of which so many bytes are there.
 func (s *session) rest(ctx context.Context, ticket, target string, has int64) (io.ReadCloser, error) {
-	s.mu.Lock()
-	base := s.base
-	s.mu.Unlock()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+target, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.origin()+target, nil)
 	if err != nil {
 		return nil, fmt.Errorf("asking the hub: %w", err)
 	}
@@ -92,10 +86,7 @@ func (s *session) get(ctx context.Context, ticket, target string, v any) error {
 // load reads the orders of the worker's roles.
 func (s *session) load(ctx context.Context, orders map[remote.Role]remote.Order) (err error) {
 	for {
-		s.mu.Lock()
-		tickets := s.run.Tickets
-		s.mu.Unlock()
-		for role, ticket := range tickets {
+		for role, ticket := range s.welcome().Tickets {
 			var o remote.Order
 			if err = s.get(ctx, ticket, "/order", &o); err != nil {
 				break

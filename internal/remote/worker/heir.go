@@ -45,7 +45,7 @@ func (s *session) settle(ctx context.Context, f *folder) (err error) {
 	if err := heir.hello(ctx); err != nil {
 		return err
 	}
-	if heir.run.Token != f.Token {
+	if heir.welcome().Token != f.Token {
 		return nil // another run has begun there
 	}
 	heir.offerAll(ctx, f.results())

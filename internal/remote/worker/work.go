@@ -67,7 +67,7 @@ func (s *session) work(ctx context.Context, left []*folder) error {
 
 // beatUntil says what the worker has until the session ends, and carries out the answers.
 func (s *session) beatUntil(ctx context.Context) ending {
-	pause := s.run.Lease / 4
+	pause := s.welcome().Lease / 4
 	if s.Wait > 0 {
 		pause = min(pause, max(s.Wait, again)) // whether the hub answers is known that soon
 	}
@@ -95,7 +95,7 @@ func (s *session) beatUntil(ctx context.Context) ending {
 func (s *session) beat(ctx context.Context) {
 	var p remote.Pulse
 	b := remote.Beat{Jobs: s.has(), Draining: s.draining, Pulls: s.pullsTaken()}
-	if s.ask(ctx, remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), b, &p) != nil {
+	if s.ask(ctx, s.subject(remote.BeatKind, ""), b, &p) != nil {
 		return
 	}
 	s.mu.Lock()
@@ -158,7 +158,7 @@ func (s *session) drain(cancel context.CancelCauseFunc) {
 	s.draining = true
 	s.beat(over)
 	go func() { s.jobs.Wait(); stop() }()
-	every := time.NewTicker(s.run.Lease / 4)
+	every := time.NewTicker(s.welcome().Lease / 4)
 	defer every.Stop()
 	grace := time.NewTimer(s.Grace)
 	defer grace.Stop()
@@ -180,7 +180,7 @@ func (s *session) drain(cancel context.CancelCauseFunc) {
 // is lost.
 func (s *session) leave(lost bool) {
 	var p remote.Pulse
-	_ = s.ask(context.Background(), remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: []remote.Held{}, Leaving: true, Lost: lost}, &p) // a lease later it is known anyway
+	_ = s.ask(context.Background(), s.subject(remote.BeatKind, ""), remote.Beat{Jobs: []remote.Held{}, Leaving: true, Lost: lost}, &p) // a lease later it is known anyway
 }
 
 // fetchAll fetches jobs and does so many at a time.
@@ -225,7 +225,7 @@ const mostPulled = 16
 func (s *session) next(ctx context.Context, n int) (jobs []*nats.Msg) {
 	var mine []remote.Role
 	for _, r := range []remote.Role{remote.Verify, remote.Produce} {
-		if slices.Contains(s.run.Roles, r) {
+		if slices.Contains(s.welcome().Roles, r) {
 			mine = append(mine, r)
 		}
 	}
@@ -289,11 +289,8 @@ func (s *session) isJob(ctx context.Context, m *nats.Msg) bool {
 // move asks for pools with jobs of roles of which the worker's own has none, and reports
 // whether there are any.
 func (s *session) move(ctx context.Context, roles []remote.Role) bool {
-	s.mu.Lock()
-	pools := s.run.Pools
-	s.mu.Unlock()
 	var p remote.Pulse
-	if pools < 2 || s.ask(ctx, remote.Subject(s.run.Token, remote.BeatKind, s.who, ""), remote.Beat{Jobs: []remote.Held{}, Dry: roles}, &p) != nil {
+	if s.welcome().Pools < 2 || s.ask(ctx, s.subject(remote.BeatKind, ""), remote.Beat{Jobs: []remote.Held{}, Dry: roles}, &p) != nil {
 		return false
 	}
 	s.mu.Lock()
@@ -369,14 +366,14 @@ func (s *session) take(calls context.Context, m *nats.Msg) {
 
 // giveBack returns a job to the queue, for later.
 func (s *session) giveBack(m *nats.Msg) {
-	_ = m.Respond(fmt.Appendf(nil, `-NAK {"delay": %d}`, (s.run.Lease / 8).Nanoseconds())) // a lease later it comes again anyway
+	_ = m.Respond(fmt.Appendf(nil, `-NAK {"delay": %d}`, (s.welcome().Lease / 8).Nanoseconds())) // a lease later it comes again anyway
 }
 
 // claim asks for a job, and returns the ticket for it.
 func (s *session) claim(ctx context.Context, h *held) (ticket string, ok bool) {
 	var g remote.Grant
 	for {
-		err := s.ask(ctx, remote.Subject(s.run.Token, remote.ClaimKind, s.who, h.ID), remote.Claim{Nonce: h.Nonce, Grant: h.Grant}, &g)
+		err := s.ask(ctx, s.subject(remote.ClaimKind, h.ID), remote.Claim{Nonce: h.Nonce, Grant: h.Grant}, &g)
 		if err == nil && (g.State != remote.Later || h.Grant == 0) {
 			break
 		}

@@ -172,7 +172,6 @@ type session struct {
 	queue  *nats.Subscription // for jobs
 	web    *http.Client
 	relay  *http.Transport // of agents to their provider
-	base   string          // of HTTPS
 	site   Site
 	folder *folder
 	shelf  *shelf // in the folder
@@ -188,6 +187,7 @@ type session struct {
 	mu      sync.Mutex
 	heard   time.Time // from the hub
 	run     remote.Welcome
+	base    string                      // of HTTPS
 	inputs  map[remote.Role]string      // of the orders, once they are read
 	active  map[string]*held            // by job
 	calls   map[record.AttemptKey]*call // whose agents are at work
@@ -379,6 +379,25 @@ func (s *session) hello(ctx context.Context) error {
 	}
 }
 
+// welcome is what the hub has said of its run. Its pools are those of [session.home].
+func (s *session) welcome() remote.Welcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run
+}
+
+// origin is that of the hub's HTTPS.
+func (s *session) origin() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.base
+}
+
+// subject is that of requests about a job, or about none, in the run.
+func (s *session) subject(kind remote.Kind, job string) string {
+	return remote.Subject(s.welcome().Token, kind, s.who, job)
+}
+
 // welcomed takes what the hub says of its run.
 func (s *session) welcomed(run remote.Welcome) error {
 	host, _, err := net.SplitHostPort(s.Hub)
@@ -428,7 +447,7 @@ func (s *session) ended() ending {
 // furnish reads the orders and what they name, and makes the site. It returns what former
 // processes of the worker have left.
 func (s *session) furnish(ctx context.Context) (left []*folder, err error) {
-	if s.folder, left, err = newFolder(ctx, s.Cache, owner{s.who, s.run.Token}); err != nil {
+	if s.folder, left, err = newFolder(ctx, s.Cache, owner{s.who, s.welcome().Token}); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -464,6 +483,6 @@ func (s *session) furnish(ctx context.Context) (left []*folder, err error) {
 	if s.site, err = s.Open(ctx, set); err != nil {
 		return left, errors.Join(err, inner.Close(), s.assets.close())
 	}
-	s.Say(fmt.Sprintf("serving the run %s", s.run.RunID))
+	s.Say(fmt.Sprintf("serving the run %s", s.welcome().RunID))
 	return left, nil
 }
