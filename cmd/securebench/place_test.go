@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"securebench/internal/sandbox"
@@ -91,10 +92,18 @@ func needNative(t *testing.T) place {
 	return p
 }
 
-// copyStore copies an image store; layers, which nobody changes, are linked where
-// that is possible.
+// copyStore copies an image store, from which nobody removes anything meanwhile; layers,
+// which nobody changes, are linked where that is possible.
 func copyStore(t *testing.T, from, to string) {
 	t.Helper()
+	lock, err := os.Open(filepath.Join(from, "lock"))
+	if err == nil {
+		defer lock.Close()
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH)
+	}
+	if err != nil {
+		t.Fatalf("locking the image store: %v", err)
+	}
 	if err := exec.Command("cp", "-a", "--link", from, to).Run(); err != nil {
 		_ = os.RemoveAll(to)
 		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
