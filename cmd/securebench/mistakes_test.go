@@ -87,7 +87,7 @@ func rowMistakes() []mistake {
 		{"misspelt answers", f, `"accepted_answers": [85]`, `"accepted_answer": [85]`, saRow, `did you mean "accepted_answers"?`},
 		{"tolerance below zero", f, `"accepted_answers": [85]`, `"accepted_answers": [85], "tolerance": -1`, saRow, "a number >= 0"},
 		{"tolerance for text", f, `"accepted_answers": [85]`, `"accepted_answers": ["noon"], "tolerance": 1`, saRow, `remove it, or write the answers as numbers`},
-		{"unknown match", f, `"accepted_answers": [85]`, `"accepted_answers": [85], "match": {"type": "regex"}`, saRow, "one of: number, text, span, set"},
+		{"unknown match", f, `"accepted_answers": [85]`, `"accepted_answers": [85], "match": {"type": "glob"}`, saRow, "one of: number, text, span, set"},
 		{"answer in the question", f, `"question": "A train`, `"answer": 85, "question": "A train`, saRow, `unknown field "answer"`},
 		{"misspelt rubric type", f, `"type": "contains_any"`, `"type": "contain_any"`, textRow, "contains_any"},
 		{"rubric without answers", f, `"accepted_answers": ["It melts", "It becomes liquid water"], `, ``, textRow, "accepted_answers is required"},

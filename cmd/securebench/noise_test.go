@@ -53,7 +53,7 @@ if blocks:
     sys.stderr.buffer.write(NOISE * ((8 * 1048576 - 201000) // len(NOISE))); sys.stderr.flush()
     sys.stdout.buffer.write(NOISE * (200000 // len(NOISE)) + b"\n")
 print("an honest", "answer")`, "passed", ""),
-		agent("noise-inline", `print(("\x01" if blocks else "x") * 65000, end="")`, "failed", "wrong_answer"),
+		agent("noise-inline", `print("x" + ("\x01" if blocks else "x") * 64999, end="")`, "failed", "wrong_answer"),
 		code("noisy-tests", square, flood+"assert f(3) == 9\n", "passed", ""),
 		code("noisy-failure", square, flood+"assert f(3) == 8, NOISE * (40 * blocks)\n", "failed", "tests_failed"),
 		code("noisy-import", flood+square, "assert f(3) == 9\n", "passed", ""),
