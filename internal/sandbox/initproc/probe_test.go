@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -216,9 +217,12 @@ func foreignDescriptors() error {
 func changeAllThreads() error {
 	free := make(chan struct{})
 	defer close(free)
+	var began sync.WaitGroup
 	for range processors + 1 { // threads besides this one
-		go func() { runtime.LockOSThread(); <-free }()
+		began.Add(1)
+		go func() { runtime.LockOSThread(); began.Done(); <-free }()
 	}
+	began.Wait()
 	set := unix.Sigset_t{}
 	set.Val[0] = 1 << (40 - 1)
 	runtime.LockOSThread()
@@ -227,8 +231,8 @@ func changeAllThreads() error {
 	}
 	info := [128]byte{}
 	*(*int32)(unsafe.Pointer(&info[0])), *(*int32)(unsafe.Pointer(&info[8])) = 40, -1 // si_signo, si_code SI_QUEUE
-	for range 2 {                                                                     // the second meets the limit, if it is 1
-		if _, _, errno := unix.RawSyscall(unix.SYS_RT_SIGQUEUEINFO, uintptr(os.Getpid()), 40, uintptr(unsafe.Pointer(&info[0]))); errno != 0 {
+	for range 2 {                                                                     // to this thread, as others would take it; the second meets the limit, if it is 1
+		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_TGSIGQUEUEINFO, uintptr(os.Getpid()), uintptr(unix.Gettid()), 40, uintptr(unsafe.Pointer(&info[0])), 0, 0); errno != 0 {
 			break
 		}
 	}
