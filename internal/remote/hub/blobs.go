@@ -28,9 +28,8 @@ import (
 
 // blobs is the HTTPS side of a hub: the content that jobs are about.
 type blobs struct {
-	server *http.Server
-	port   int
-	served chan struct{}
+	web
+	port int
 }
 
 // ticket says what its bearer may read and write.
@@ -72,25 +71,39 @@ func openBlobs(ctx context.Context, h *Hub) (*blobs, error) {
 		mux.Handle(distant.Prefix, h.Desk)
 	}
 	at, _ := ln.Addr().(*net.TCPAddr)
-	b := &blobs{port: at.Port, served: make(chan struct{}),
-		server: &http.Server{Handler: mux, TLSConfig: tls, ReadHeaderTimeout: startTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: relay.MaxHeader + distant.HeaderRoom}}
-	b.server.ErrorLog = silent()
+	return &blobs{port: at.Port, web: serve(ln, &http.Server{Handler: mux, TLSConfig: tls, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: relay.MaxHeader + distant.HeaderRoom})}, nil
+}
+
+// web is a service over HTTP.
+type web struct {
+	server *http.Server
+	served chan struct{}
+}
+
+// serve begins a service, over TLS if the server has a configuration of it.
+func serve(ln net.Listener, server *http.Server) web {
+	w := web{server: server, served: make(chan struct{})}
+	server.ReadHeaderTimeout, server.ErrorLog = startTime, silent()
 	go func() {
-		defer close(b.served)
-		_ = b.server.ServeTLS(ln, "", "") // it ends when the server is closed
+		defer close(w.served)
+		if server.TLSConfig != nil { // either ends when the server is closed
+			_ = server.ServeTLS(ln, "", "")
+		} else {
+			_ = server.Serve(ln)
+		}
 	}()
-	return b, nil
+	return w
 }
 
 // close ends the service, also of what is under way.
-func (b *blobs) close() error {
+func (w web) close() error {
 	ctx, stop := attended.WithTimeout(context.Background(), time.Second)
 	defer stop()
-	err := b.server.Shutdown(ctx)
+	err := w.server.Shutdown(ctx)
 	if err != nil {
-		err = b.server.Close()
+		err = w.server.Close()
 	}
-	<-b.served
+	<-w.served
 	return err
 }
 

@@ -8,17 +8,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
-	"securebench/internal/attended"
 	"securebench/internal/remote"
 )
 
 // meter serves the metrics of a hub to programs on this machine.
 type meter struct {
-	server *http.Server
-	addr   string
-	served chan struct{}
+	web
+	addr string
 }
 
 // openMeter serves metrics in Prometheus' text format at an address of this machine.
@@ -35,24 +32,7 @@ func openMeter(ctx context.Context, h *Hub) (*meter, error) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = w.Write(h.metrics()) // whoever has gone asks again
 	})
-	m := &meter{server: &http.Server{Handler: mux, ReadHeaderTimeout: startTime, MaxHeaderBytes: 8 << 10, ErrorLog: silent()}, addr: ln.Addr().String(), served: make(chan struct{})}
-	go func() {
-		defer close(m.served)
-		_ = m.server.Serve(ln) // it ends when the server is closed
-	}()
-	return m, nil
-}
-
-// close ends the service.
-func (m *meter) close() error {
-	ctx, stop := attended.WithTimeout(context.Background(), time.Second)
-	defer stop()
-	err := m.server.Shutdown(ctx)
-	if err != nil {
-		err = m.server.Close()
-	}
-	<-m.served
-	return err
+	return &meter{addr: ln.Addr().String(), web: serve(ln, &http.Server{Handler: mux, MaxHeaderBytes: 8 << 10})}, nil
 }
 
 // exposition is metrics as text.
