@@ -93,6 +93,10 @@ type Family struct {
 	// scored. The agent is not run for a pending row. Nil means that all rows
 	// are scored.
 	Pending func(task.SandboxView, task.EvaluatorView) (verdict.Reason, string)
+	// Judged reports whether a row asks for a judge. What comes of its attempts is
+	// [verdict.Judged], also where none was asked in the end: which rows a rate is about
+	// does not depend on the answers. Nil means that no row does.
+	Judged func(task.EvaluatorView) bool
 	// PublicMetadata lists the keys of a verdict's metadata that a record
 	// shows whatever the outcome. The others may reveal how close a candidate
 	// came to a hidden value, and with enough failures the value itself: they
@@ -172,7 +176,9 @@ type Verdict struct {
 	Message     string              `json:"message,omitzero"`
 	Phase       verdict.Phase       `json:"phase,omitzero"` // for the record's failure_phase and metadata
 	Containment verdict.Containment `json:"containment"`
-	Labels      []string            `json:"labels,omitzero"` // for the record, e.g. "heuristic"
+	// Basis is Judged for a row that asks for a judge ([Family.Judged]).
+	Basis  verdict.Basis `json:"basis,omitzero"`
+	Labels []string      `json:"labels,omitzero"` // for the record, e.g. "heuristic"
 	// Metadata becomes verifier_metadata, in part where the candidate did not
 	// pass (see [Family.PublicMetadata]); the caller sets "verifier".
 	Metadata verdict.Metadata `json:"metadata,omitzero"`
@@ -302,6 +308,14 @@ type Session interface {
 // RunsIn reports whether the verification of a task runs in the image of its row.
 func (f Family) RunsIn(t task.Task) bool {
 	return f.NeedsImage || f.Boxed != nil && f.Boxed(t.Evaluator())
+}
+
+// Basis says what decides on the candidates of a row.
+func (f Family) Basis(v task.EvaluatorView) verdict.Basis {
+	if f.Judged != nil && f.Judged(v) {
+		return verdict.Judged
+	}
+	return verdict.Computed
 }
 
 // VerifyLimit returns the time limit of a verification: the smaller of the

@@ -38,12 +38,15 @@ type Rederived struct {
 }
 
 // Equal reports whether the verdict is the recorded one. A record without an
-// extraction or a measure, such as one of an earlier build, is compared in its other
+// extraction, a measure or a basis, such as one of an earlier build, is compared in its other
 // parts.
 func (r Rederived) Equal() bool {
 	is := r.Is
 	if r.Was.Extraction == "" && r.Was.Extracted == "" {
 		is.Extraction, is.Extracted = "", ""
+	}
+	if r.Was.Basis == "" {
+		is.Basis = ""
 	}
 	if r.Was.Measure == "" {
 		is.Measure = ""
@@ -148,7 +151,7 @@ func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rede
 	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
 	if reason, _ := fam.Unscored(t, v); reason != "" {
-		r.Is = commit.Judge(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive})
+		r.Is = commit.Judge(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive, Basis: fam.Basis(t.Evaluator())})
 		return r, nil
 	}
 	if rec.Candidate == nil {

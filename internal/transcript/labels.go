@@ -14,6 +14,7 @@ func LabelWords(label string) string {
 func labels() map[string]string {
 	return map[string]string{
 		"heuristic":           "scored by counting words",
+		"judged":              "the row asks for a judge: a model that says whether a candidate meets a rubric",
 		"pack_checker":        "a file of the pack judged",
 		"exit_code":           "only the test command's exit code decided",
 		"text_report":         "results were read from text that the candidate's code could have written",

@@ -37,6 +37,7 @@ func Family() family.Family {
 		Reference:      reference,
 		PublicMetadata: []string{"candidate_answer", "expected_answer", "rubric_type"},
 		Pending:        pending,
+		Judged:         judged,
 		Baselines: append(family.Constants("yes", "no", "true", "false", "I don't know", "I have no comment", "nothing"),
 			family.Echo("prompt")),
 		NewVerifier: NewVerifier,
@@ -115,9 +116,15 @@ func reference(v task.EvaluatorView) (family.Solution, bool) {
 	return family.Solve(task.Text, a.Accepted[0]), true
 }
 
+// judged reports whether a row has a text rubric, which needs a judge.
+func judged(v task.EvaluatorView) bool {
+	rubric, ok := v.Get("rubric")
+	return ok && rubric.Kind() == "text"
+}
+
 // pending leaves a text rubric to a judge.
 func pending(_ task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
-	if rubric, ok := v.Get("rubric"); ok && rubric.Kind() == "text" {
+	if judged(v) {
 		return verdict.NoJudge, needsJudge
 	}
 	return "", ""

@@ -70,8 +70,8 @@ func (noJudge) Match(candidate string) family.Verdict {
 	return family.Verdict{
 		Outcome: verdict.Pending, Reason: verdict.NoJudge,
 		Message:     needsJudge,
-		Containment: verdict.Passive,
-		Metadata:    verdict.NewMetadata(map[string]any{"candidate_answer": textmatch.Excerpt(candidate)}),
+		Containment: verdict.Passive, Basis: verdict.Judged,
+		Metadata: verdict.NewMetadata(map[string]any{"candidate_answer": textmatch.Excerpt(candidate)}),
 	}
 }
 

@@ -32,11 +32,12 @@ func (d *Draft) record(fail *failure) *record.Line {
 	if p == nil {
 		p = &attempt.Produced{}
 	}
+	basis := d.c.Families[d.Task.Family()].Basis(d.Task.Evaluator())
 	line := &record.Line{
 		RunID: d.c.RunID, TaskID: d.Task.ID(), BenchmarkID: d.Task.Pack().ID, TaskType: d.Task.Family(),
 		ProducerMetadata: verdict.Metadata{}, ProducerStdout: p.Stdout, ProducerStderr: p.Stderr, Summary: d.Task.Result().Summary(),
 		Index: d.Task.Index(), Attempt: d.Number, Agent: d.c.Agent, Retries: d.retries,
-		Containment: verdict.Passive, Labels: d.labels(p),
+		Containment: verdict.Passive, Basis: basis, Labels: d.labels(p),
 		Digests: d.c.Digests.Digests(d.Task, d.Image), Timings: d.took, Usage: record.SumUsage(d.spent, p.Usage), Restricted: d.raw, Workers: d.by,
 	}
 	maps.Copy(line.ProducerMetadata, p.Metadata)
@@ -54,6 +55,9 @@ func (d *Draft) record(fail *failure) *record.Line {
 		line.FailureReason, line.FailurePhase, line.FailureMessage = fail.reason, fail.phase, fail.message
 	case d.verdict != nil:
 		d.judged(line, *d.verdict)
+	}
+	if line.Basis == verdict.Judged {
+		line.Labels = append(line.Labels, verdict.JudgedLabel)
 	}
 	slices.Sort(line.Labels)
 	line.Labels = slices.Compact(line.Labels)

@@ -42,6 +42,7 @@ func (d *Draft) Verdict(v family.Verdict, start time.Time) error {
 func (d *Draft) judged(line *record.Line, v family.Verdict) {
 	j := Judge(v)
 	line.Status, line.Outcome, line.FailureReason, line.Containment = j.Status, j.Outcome, j.Reason, j.Containment
+	line.Basis = max(line.Basis, v.Basis)
 	line.Passed = v.Outcome == verdict.Passed
 	line.Verified = v.Outcome != verdict.Pending
 	line.Labels = append(line.Labels, v.Labels...)
@@ -126,7 +127,8 @@ type Judged struct {
 	Outcome     verdict.Outcome     `json:"outcome"`
 	Reason      verdict.Reason      `json:"reason"`
 	Containment verdict.Containment `json:"containment"`
-	Labels      string              `json:"labels"` // of the verdict, sorted, with spaces between
+	Basis       string              `json:"basis,omitzero"` // "" where a record does not say it
+	Labels      string              `json:"labels"`         // of the verdict, sorted, with spaces between
 	// Extraction names how the answer was extracted from the candidate, and
 	// Extracted is the digest of the extracted answer.
 	Extraction string `json:"extraction,omitzero"`
@@ -140,7 +142,12 @@ func JudgedOf(l *record.Line) Judged {
 	labels := slices.DeleteFunc(slices.Clone(l.Labels), func(s string) bool {
 		return !ofVerdict(s)
 	})
-	return Judged{l.Status, l.Outcome, l.FailureReason, l.Containment, strings.Join(labels, " "), l.Extraction(), l.Digests.Extracted, l.Measure.String()}
+	j := Judged{Status: l.Status, Outcome: l.Outcome, Reason: l.FailureReason, Containment: l.Containment, Basis: l.Basis.String(),
+		Labels: strings.Join(labels, " "), Extraction: l.Extraction(), Extracted: l.Digests.Extracted, Measure: l.Measure.String()}
+	if l.NoBasis {
+		j.Basis = ""
+	}
+	return j
 }
 
 // ofVerdict reports whether a label can be a verdict's. The others tell of the
@@ -148,6 +155,7 @@ func JudgedOf(l *record.Line) Judged {
 func ofVerdict(label string) bool {
 	switch label {
 	case CustomLimits, UnpinnedImage, candidateRedacted, ScoredTimeout, family.DiskSampled, Adapted,
+		verdict.JudgedLabel, // says the basis again
 		produce.NetworkEnabled, produce.ExternalTools, produce.OldLayout, SocketsUnbounded:
 		return false
 	}
@@ -157,7 +165,7 @@ func ofVerdict(label string) bool {
 // Judge returns how a record describes a verdict.
 func Judge(v family.Verdict) Judged {
 	labels := slices.DeleteFunc(slices.Sorted(slices.Values(v.Labels)), func(s string) bool { return !ofVerdict(s) })
-	j := Judged{Status: verdict.StatusFailed, Outcome: v.Outcome, Reason: v.Reason, Containment: v.Containment,
+	j := Judged{Status: verdict.StatusFailed, Outcome: v.Outcome, Reason: v.Reason, Containment: v.Containment, Basis: v.Basis.String(),
 		Labels: strings.Join(slices.Compact(labels), " "), Extraction: v.Extraction}
 	if storable(v.Extracted) {
 		j.Extracted = digest.Bytes(v.Extracted)

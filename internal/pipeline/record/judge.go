@@ -145,6 +145,7 @@ func (e Entry) contradictions() (out []error) {
 	if passed != e.Passed || passed != (e.Outcome == verdict.Passed) {
 		out = append(out, fmt.Errorf("its fields contradict each other: verification_status is %q, passed is %t, outcome is %q", e.Status, e.Passed, e.Outcome))
 	}
+	add((e.Basis == verdict.Judged) != slices.Contains(e.Labels, verdict.JudgedLabel), "its basis is "+e.Basis.String()+", and its labels say otherwise")
 	add(!slices.IsSorted(e.Labels), "its labels are not sorted")
 	shown := e.Candidate != (Candidate{})
 	add(e.Digests.Candidate == "" && (shown || e.Passed || e.Digests.Extracted != ""), "it has no digest of a candidate")

@@ -57,6 +57,8 @@ type Line struct {
 	FailurePhase   verdict.Phase
 	FailureMessage string
 	Containment    verdict.Containment
+	Basis          verdict.Basis
+	NoBasis        bool             // the record does not say its basis, as those of former builds: it is computed
 	Measure        *verdict.Measure // of a pass; nil where nothing measures it
 	Labels         []string         // sorted
 	Digests        Digests
@@ -193,6 +195,7 @@ func (f RawFile) Check(fsys fs.FS, salt digest.Salt, taskID string) error {
 type wire struct {
 	Agent              string                  `json:"agent"`
 	Attempt            int                     `json:"attempt"`
+	Basis              *verdict.Basis          `json:"basis,omitzero"`
 	BenchmarkID        string                  `json:"benchmark_id"`
 	CandidatePatch     *string                 `json:"candidate_patch"`
 	CandidateText      *string                 `json:"candidate_text"`
@@ -249,6 +252,9 @@ func (l *Line) wire() wire {
 	if at := w.place(l.Candidate.Kind); at != nil {
 		*at = &l.Candidate.Shown
 	}
+	if !l.NoBasis {
+		w.Basis = &l.Basis
+	}
 	if l.FailureReason != "" {
 		w.FailureReason, w.FailurePhase, w.FailureMessage = &l.FailureReason, &l.FailurePhase, &l.FailureMessage
 	}
@@ -271,7 +277,7 @@ func (w *wire) line() *Line {
 		VerifierStdout: value(w.VerifierStdout), VerifierStderr: value(w.VerifierStderr), VerifierMetadata: value(w.VerifierMetadata),
 		Index: w.Index, Attempt: w.Attempt, Retries: w.Retries, Agent: w.Agent,
 		Outcome: w.Outcome, FailureReason: value(w.FailureReason), FailurePhase: value(w.FailurePhase), FailureMessage: value(w.FailureMessage),
-		Containment: w.Containment, Measure: w.Measure, Labels: w.Labels,
+		Containment: w.Containment, Basis: value(w.Basis), NoBasis: w.Basis == nil, Measure: w.Measure, Labels: w.Labels,
 		Digests: w.Digests, Timings: w.Timings, Usage: w.Usage, Restricted: w.Restricted, Workers: w.Workers,
 	}
 	for _, kind := range []task.CandidateKind{task.Text, task.Patch, task.Workspace} {

@@ -111,6 +111,51 @@ func TestCandidateKinds(t *testing.T) {
 	}
 }
 
+// TestBasis: a record says its basis, and only in the words of the format; one of a former
+// build does not, stays as it is byte for byte, and is computed. A judged one cannot be
+// made to look computed by a word.
+func TestBasis(t *testing.T) {
+	stored := storedLine()
+	write := func(change func(*Line)) []byte {
+		t.Helper()
+		l := *stored
+		change(&l)
+		b, err := l.marshal(link{0, Genesis}, digest.Salt{}, recordField)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	former := write(func(l *Line) { l.NoBasis = true })
+	computed := write(func(*Line) {})
+	judged := write(func(l *Line) { l.Basis, l.Labels = verdict.Judged, []string{verdict.JudgedLabel} })
+	for name, c := range map[string]struct {
+		line  []byte
+		says  string
+		basis verdict.Basis
+	}{
+		"former": {former, "", verdict.Computed}, "computed": {computed, `"basis": "computed", `, verdict.Computed},
+		"judged": {judged, `"basis": "judged", `, verdict.Judged},
+	} {
+		e, err := Decode(c.line)
+		if err != nil || e.Basis != c.basis || e.NoBasis != (name == "former") || bytes.Count(c.line, []byte(`"basis"`)) != min(1, len(c.says)) || !bytes.Contains(c.line, []byte(c.says)) {
+			t.Errorf("%s: %s, %v: %s", name, e.Basis, err, c.line)
+		} else if len(e.contradictions()) != 0 {
+			t.Errorf("%s: %v", name, e.contradictions())
+		}
+	}
+	for _, word := range []string{"", "Judged", "both", "judged "} {
+		if _, err := Decode(bytes.Replace(judged, []byte(`"basis": "judged"`), []byte(`"basis": "`+word+`"`), 1)); err == nil {
+			t.Errorf("the basis %q is read", word)
+		}
+	}
+	for _, forged := range [][]byte{bytes.Replace(judged, []byte(`"basis": "judged", `), nil, 1), bytes.Replace(judged, []byte(`"basis": "judged"`), []byte(`"basis": "computed"`), 1)} {
+		if e, err := Decode(forged); err != nil || len(e.contradictions()) != 1 {
+			t.Errorf("a judged record that says otherwise: %v", err)
+		}
+	}
+}
+
 func TestLineIsOneLineOfASCII(t *testing.T) {
 	hostile := "a\n{\"task_id\":\"x\"}\r\u2028\u2029\x00\x1b[2J\u202e\U0001F600é\x7f"
 	l := sampleLine()
