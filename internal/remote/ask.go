@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"securebench/internal/attended"
+	"securebench/internal/loopback"
 	"securebench/internal/pipeline/attempt"
 )
 
@@ -148,7 +149,7 @@ type Refusal struct {
 // reaches.
 func CheckLoopback(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if err != nil || !loopback.IsHost(host) {
 		return fmt.Errorf("metrics are for this machine only, and %q is no address of it: write 127.0.0.1:PORT", addr)
 	}
 	return nil

@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpproxy"
 
 	"securebench/internal/redact"
+	"securebench/internal/registry"
 	"securebench/internal/source"
 )
 
@@ -148,7 +148,7 @@ func (p *pip) indexes() (out []*url.URL, err error) {
 		if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 			return nil, errors.New("an index of pip's configuration is no address: want one such as " + defaultIndex)
 		}
-		if err := p.checkScheme(u); err != nil {
+		if err := p.check(u); err != nil {
 			return nil, fmt.Errorf("pip's configuration: %w", err)
 		}
 		out = append(out, u)
@@ -156,13 +156,13 @@ func (p *pip) indexes() (out []*url.URL, err error) {
 	return out, nil
 }
 
-// checkScheme refuses addresses whose answers, or the credentials for them, others on
-// the way could read.
-func (p *pip) checkScheme(u *url.URL) error {
-	if u.Scheme == "https" || u.Scheme == "http" && (isLoopback(u.Hostname()) || p.trusts(u)) {
+// check refuses addresses that others on the way could change, unless the setting
+// trusted-host has them.
+func (p *pip) check(u *url.URL) error {
+	if u.Scheme == "http" && p.trusts(u) {
 		return nil
 	}
-	return fmt.Errorf("%s must be an https address", redact.Quote(u.Redacted()))
+	return registry.CheckAddress(u)
 }
 
 // trusts reports whether the setting trusted-host names the host of an address.
@@ -175,14 +175,9 @@ func (p *pip) trusts(u *url.URL) bool {
 	return false
 }
 
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// transport is how registries are reached: through the configured proxy, with the
-// configured authorities or those of the system.
-func (p *pip) transport() (*http.Transport, error) {
+// client asks registries through the configured proxy, with the configured authorities
+// or those of the system.
+func (p *pip) client(pause time.Duration) (*registry.Client, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	name := p.get("cert")
 	if name == "" {
@@ -210,10 +205,6 @@ func (p *pip) transport() (*http.Transport, error) {
 	if own := p.get("proxy"); own != "" {
 		proxy.HTTPProxy, proxy.HTTPSProxy = own, own
 	}
-	choose := proxy.ProxyFunc()
-	return &http.Transport{
-		Proxy:           func(r *http.Request) (*url.URL, error) { return choose(r.URL) },
-		TLSClientConfig: conf, TLSHandshakeTimeout: handshake, ResponseHeaderTimeout: patience,
-		MaxResponseHeaderBytes: 1 << 20, ForceAttemptHTTP2: true,
-	}, nil
+	return registry.New(registry.Options{TLS: conf, Proxy: proxy.ProxyFunc(), Check: p.check, Pause: pause,
+		CredentialsAt: "pip's index-url", AuthoritiesAt: "pip's setting cert"}), nil
 }

@@ -5,75 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"io"
-	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
-	"securebench/internal/attended"
 	"securebench/internal/bounded"
 	"securebench/internal/lazyregexp"
-	"securebench/internal/redact"
-	"securebench/internal/source"
+	"securebench/internal/registry"
 )
 
 const (
-	handshake = 30 * time.Second
-	patience  = time.Minute // to the head of an answer
-	wait      = 5 * time.Minute
-	tries     = 3
-	redirects = 5
-	maxPage   = 32 << 20 // a page of a project
+	wait    = 5 * time.Minute // for one answer
+	maxPage = 32 << 20        // a page of a project
 )
 
-// Why a registry does not give a wheel.
-var (
-	errNotFound    = errors.New("the registry does not have it")
-	errUnreachable = errors.New("the registry cannot be reached")
-	errDenied      = errors.New("the registry denies access: check the credentials in pip's index-url")
-)
-
-// registry reads the registries that pip's configuration names, by the simple
+// indexes are the registries that pip's configuration names. They are read by the simple
 // repository interface, as JSON or as HTML.
-type registry struct {
-	pip     *pip
-	http    *http.Client
-	pause   time.Duration // before what failed on the way is repeated
-	indexes []*url.URL
+type indexes struct {
+	asked *registry.Client
+	all   []*url.URL
 }
 
-func openRegistry(p *pip, pause time.Duration) (*registry, error) {
-	indexes, err := p.indexes()
+func openIndexes(p *pip, pause time.Duration) (*indexes, error) {
+	all, err := p.indexes()
 	if err != nil {
 		return nil, err
 	}
-	way, err := p.transport()
+	asked, err := p.client(pause)
 	if err != nil {
 		return nil, err
 	}
-	r := &registry{pip: p, pause: pause, indexes: indexes}
-	r.http = &http.Client{Transport: way, CheckRedirect: func(to *http.Request, via []*http.Request) error {
-		if len(via) > redirects {
-			return errors.New("too many redirects")
-		}
-		return p.checkScheme(to.URL)
-	}}
-	return r, nil
+	return &indexes{asked, all}, nil
 }
 
-func (r *registry) close() { r.http.CloseIdleConnections() }
+func (r *indexes) close() { r.asked.Close() }
 
 // fetch returns the content of a wheel from the first registry that has the file. The
 // caller compares its digest.
-func (r *registry) fetch(ctx context.Context, w Wheel) ([]byte, error) {
-	if len(r.indexes) == 0 {
-		return nil, errNotFound
+func (r *indexes) fetch(ctx context.Context, w Wheel) ([]byte, error) {
+	if len(r.all) == 0 {
+		return nil, registry.ErrNotFound
 	}
 	var errs []error
-	for _, index := range r.indexes {
+	for _, index := range r.all {
 		data, err := r.fetchFrom(ctx, index, w)
 		if err == nil || ctx.Err() != nil {
 			return data, err
@@ -83,7 +58,7 @@ func (r *registry) fetch(ctx context.Context, w Wheel) ([]byte, error) {
 	return nil, errors.Join(errs...)
 }
 
-func (r *registry) fetchFrom(ctx context.Context, index *url.URL, w Wheel) ([]byte, error) {
+func (r *indexes) fetchFrom(ctx context.Context, index *url.URL, w Wheel) ([]byte, error) {
 	page := index.JoinPath(w.Project + "/")
 	text, final, err := r.get(ctx, page, maxPage, "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1")
 	if err != nil {
@@ -95,9 +70,9 @@ func (r *registry) fetchFrom(ctx context.Context, index *url.URL, w Wheel) ([]by
 	}
 	file, err := final.Parse(at)
 	if err != nil {
-		return nil, fmt.Errorf("%w: its page has no address for %s", errNotFound, w.File)
+		return nil, fmt.Errorf("%w: its page has no address for %s", registry.ErrNotFound, w.File)
 	}
-	if err := r.pip.checkScheme(file); err != nil {
+	if err := r.asked.Check(file); err != nil {
 		return nil, err
 	}
 	if file.Host == index.Host && file.User == nil {
@@ -119,77 +94,43 @@ func find(page []byte, file string) (string, error) {
 	}
 	if len(page) > 0 && page[0] == '{' {
 		if err := json.Unmarshal(page, &listed); err != nil {
-			return "", fmt.Errorf("%w: its page is no JSON", errNotFound)
+			return "", fmt.Errorf("%w: its page is no JSON", registry.ErrNotFound)
 		}
 		for _, f := range listed.Files {
 			if f.Filename == file {
 				return f.URL, nil
 			}
 		}
-		return "", errNotFound
+		return "", registry.ErrNotFound
 	}
 	for _, m := range anchor.FindAllSubmatch(page, -1) {
 		if html.UnescapeString(string(m[2])) == file {
 			return html.UnescapeString(string(m[1])), nil
 		}
 	}
-	return "", errNotFound
+	return "", registry.ErrNotFound
 }
 
 // get returns the body of a good answer and where it came from in the end.
-func (r *registry) get(ctx context.Context, u *url.URL, limit int64, accept string) (body []byte, from *url.URL, err error) {
-	for n := 1; ; n++ {
+func (r *indexes) get(ctx context.Context, u *url.URL, limit int64, accept string) (body []byte, from *url.URL, err error) {
+	err = r.asked.Repeat(ctx, func() error {
 		body, from, err = r.once(ctx, u, limit, accept)
-		if err == nil || n == tries || !errors.Is(err, errUnreachable) || ctx.Err() != nil {
-			return body, from, err
-		}
-		if err := attended.Pause(ctx, time.Duration(n)*r.pause); err != nil {
-			return nil, nil, err
-		}
-	}
+		return err
+	})
+	return body, from, err
 }
 
-func (r *registry) once(ctx context.Context, u *url.URL, limit int64, accept string) ([]byte, *url.URL, error) {
+func (r *indexes) once(ctx context.Context, u *url.URL, limit int64, accept string) ([]byte, *url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	answer, err := r.asked.Get(ctx, u, "", accept)
 	if err != nil {
 		return nil, nil, err
 	}
-	q.Header.Set("Accept", accept)
-	q.Header.Set("User-Agent", "securebench")
-	res, err := r.http.Do(q)
-	if err != nil {
-		return nil, nil, unreachable(err)
+	defer answer.Close()
+	body, err := bounded.ReadAll(answer, limit)
+	if errors.Is(err, bounded.ErrTooLong) {
+		return nil, nil, fmt.Errorf("%w: it sends more than %d MiB", registry.ErrNotFound, limit>>20)
 	}
-	defer res.Body.Close()
-	switch status := redact.EscapeShort(res.Status, 60); res.StatusCode {
-	case http.StatusOK:
-	case http.StatusNotFound, http.StatusGone:
-		return nil, nil, fmt.Errorf("%w (%s)", errNotFound, status)
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		return nil, nil, fmt.Errorf("%w (%s)", errDenied, status)
-	default:
-		return nil, nil, fmt.Errorf("%w: it answered %s", errUnreachable, status)
-	}
-	body, err := io.ReadAll(bounded.Until(ctx, io.LimitReader(res.Body, limit+1)))
-	if err != nil {
-		return nil, nil, unreachable(err)
-	}
-	if int64(len(body)) > limit {
-		return nil, nil, fmt.Errorf("%w: it sends more than %d MiB", errNotFound, limit>>20)
-	}
-	return body, res.Request.URL, nil
-}
-
-// unreachable describes an error of a connection without the address, which can hold
-// credentials.
-func unreachable(err error) error {
-	if e := (*url.Error)(nil); errors.As(err, &e) {
-		err = e.Err
-	}
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%w: %s", errUnreachable, strings.TrimSpace(redact.EscapeShort(source.Words(err), 300)))
+	return body, answer.From, err
 }

@@ -27,6 +27,7 @@ import (
 	"securebench/internal/durable"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
+	"securebench/internal/registry"
 	"securebench/internal/source"
 )
 
@@ -169,7 +170,7 @@ func (c *Cache) Fetch(ctx context.Context, s Set, say func(string)) (err error) 
 	if err != nil {
 		return fault.As(fault.Config, err)
 	}
-	r, err := openRegistry(conf, c.pause)
+	r, err := openIndexes(conf, c.pause)
 	if err != nil {
 		return fault.As(fault.Config, err)
 	}
@@ -191,7 +192,7 @@ func (c *Cache) Fetch(ctx context.Context, s Set, say func(string)) (err error) 
 var errDigest = errors.New("its SHA-256 digest is another")
 
 // obtain returns the content of a wheel from where pip would look for it.
-func (c *Cache) obtain(ctx context.Context, conf *pip, r *registry, w Wheel) ([]byte, error) {
+func (c *Cache) obtain(ctx context.Context, conf *pip, r *indexes, w Wheel) ([]byte, error) {
 	for _, dir := range conf.folders() {
 		data, err := source.ReadFile(filepath.Join(dir, w.File), maxWheel)
 		if err == nil && w.is(data) {
@@ -212,7 +213,7 @@ func (c *Cache) advise(ctx context.Context, s Set, w Wheel, err error) error {
 		return ctx.Err()
 	case errors.Is(err, errDigest):
 		return fault.Errorf(fault.Integrity, "fetching %s: %w (nothing of it was kept; if it happens again, the registry or something before it changes packages)", w.File, err)
-	case errors.Is(err, errUnreachable):
+	case errors.Is(err, registry.ErrUnreachable):
 		return fault.Errorf(fault.Infrastructure, "fetching %s for %s: %w: check the network and pip's settings index-url, proxy and cert, or copy the %d wheels into %s from a machine that has them",
 			w.File, s.Title(), err, len(s.Wheels), redact.Quote(c.name))
 	}

@@ -1,11 +1,11 @@
 package harness
 
 import (
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 
+	"securebench/internal/loopback"
 	"securebench/internal/source"
 )
 
@@ -190,7 +190,7 @@ func cleanURL(text string) (clean, fault string) {
 		return "", "has a character other than visible ASCII"
 	case !validPort(u):
 		return "", "has a port that is not from 1 to 65535"
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !loopback.IsHost(u.Hostname()):
 		return "", "must be https, because the key would cross the network in plain text; http is allowed only for loopback"
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "", "must begin with https://"
@@ -205,12 +205,6 @@ func validPort(u *url.URL) bool {
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	return err == nil && port > 0
-}
-
-// loopback reports whether a host is this machine, by its name or address.
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback() && a.Zone() == ""
 }
 
 // object reads a closed object, nil if it is not set.

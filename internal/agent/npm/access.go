@@ -6,13 +6,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 
 	"golang.org/x/net/http/httpproxy"
 
 	"securebench/internal/redact"
+	"securebench/internal/registry"
 	"securebench/internal/source"
 )
 
@@ -37,27 +37,10 @@ func (c *Config) Registry(name string) (u *url.URL, err error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%s: the registry must be an address such as %s", v.from, defaultRegistry)
 	}
-	if err := checkScheme(u); err != nil {
+	if err := registry.CheckAddress(u); err != nil {
 		return nil, fmt.Errorf("%s: %w", v.from, err)
 	}
 	return u, nil
-}
-
-// checkScheme refuses what others on the way could change: everything but HTTPS,
-// and HTTP on this machine.
-func checkScheme(u *url.URL) error {
-	switch {
-	case u.Scheme == "https":
-		return nil
-	case u.Scheme == "http" && isLoopback(u.Hostname()):
-		return nil
-	}
-	return fmt.Errorf("%s must be an https address", redact.Quote(u.Redacted()))
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Authorization returns the header of a request that is made for a package, ""
@@ -68,15 +51,15 @@ func (c *Config) Authorization(u *url.URL, name string) (string, error) {
 	if h, err := c.below(u); h != "" || err != nil {
 		return h, err
 	}
-	registry, err := c.Registry(name)
-	if err != nil || registry.Host != u.Host || registry.Scheme != u.Scheme {
+	own, err := c.Registry(name)
+	if err != nil || own.Host != u.Host || own.Scheme != u.Scheme {
 		return "", err
 	}
 	// What lies beside the registry's own path also gets its credentials.
-	if h, err := c.below(registry); h != "" || err != nil {
+	if h, err := c.below(own); h != "" || err != nil {
 		return h, err
 	}
-	if main, err := c.Registry(""); err != nil || *main != *registry {
+	if main, err := c.Registry(""); err != nil || *main != *own {
 		return "", err
 	}
 	return c.credentials("")

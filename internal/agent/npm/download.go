@@ -19,7 +19,7 @@ func (c *Client) Download(ctx context.Context, b Build, to *os.File, progress fu
 	if err != nil {
 		return err
 	}
-	err = c.repeat(ctx, func() error {
+	err = c.asked.Repeat(ctx, func() error {
 		if err := to.Truncate(0); err != nil {
 			return err
 		}
@@ -35,12 +35,12 @@ func (c *Client) Download(ctx context.Context, b Build, to *os.File, progress fu
 }
 
 func (c *Client) download(ctx context.Context, b Build, want []byte, to io.Writer, progress func(done, all int64)) error {
-	in, all, err := c.get(ctx, b.tarball, b.Package, "application/octet-stream, */*")
+	in, err := c.asked.Get(ctx, b.tarball, b.Package, "application/octet-stream, */*")
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if all > maxTarball {
+	if in.Length > maxTarball {
 		return fmt.Errorf("it is larger than %d MiB", maxTarball>>20)
 	}
 	h, done := sha512.New(), int64(0)
@@ -55,7 +55,7 @@ func (c *Client) download(ctx context.Context, b Build, want []byte, to io.Write
 		if _, err := to.Write(buf[:n]); err != nil {
 			return err
 		}
-		progress(done, all)
+		progress(done, in.Length)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -63,7 +63,7 @@ func (c *Client) download(ctx context.Context, b Build, want []byte, to io.Write
 			if cause := ctx.Err(); cause != nil {
 				return cause
 			}
-			return unreachable(err)
+			return err
 		}
 	}
 	if subtle.ConstantTimeCompare(h.Sum(nil), want) != 1 {

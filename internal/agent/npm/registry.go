@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -16,15 +15,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/redact"
+	"securebench/internal/registry"
 )
 
-// Why a registry does not give what is wanted.
-var (
-	ErrNotFound    = errors.New("the registry does not have it")
-	errDenied      = errors.New("the registry denies access")
-	ErrUnreachable = errors.New("the registry cannot be reached")
-	ErrIntegrity   = errors.New("the content is not what the registry promised")
-)
+// ErrIntegrity is wrapped by the errors of what a registry sends against its word.
+var ErrIntegrity = errors.New("the content is not what the registry promised")
 
 // Limits of what a registry sends.
 const (
@@ -35,10 +30,8 @@ const (
 // Client reads the registries that the npm client's configuration names.
 type Client struct {
 	config *Config
-	http   *http.Client
-	pause  time.Duration // before the first repetition; later ones wait longer
-	stall  time.Duration // how long a body may send nothing
-	answer int64         // how long metadata may be
+	asked  *registry.Client
+	answer int64 // how long metadata may be
 }
 
 // New returns a client, which waits for pause before it repeats what failed on
@@ -52,11 +45,13 @@ func New(config *Config, pause time.Duration) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{config: config, http: &http.Client{Transport: transport(tls, proxy), CheckRedirect: checkRedirect}, pause: pause, stall: time.Minute, answer: maxMetadata}, nil
+	asked := registry.New(registry.Options{TLS: tls, Proxy: proxy, Pause: pause, Credentials: config.Authorization,
+		CredentialsAt: ".npmrc", AuthoritiesAt: "cafile in .npmrc"})
+	return &Client{config, asked, maxMetadata}, nil
 }
 
 // Close ends the connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() { c.asked.Close() }
 
 // Package is what a registry says about a package.
 type Package struct {
@@ -98,7 +93,7 @@ func (c *Client) Package(ctx context.Context, name string) (*Package, error) {
 		at.RawPath = u.EscapedPath() + scope + "%2f" + url.PathEscape(rest)
 	}
 	var p *Package
-	err = c.repeat(ctx, func() error {
+	err = c.asked.Repeat(ctx, func() error {
 		var err error
 		p, err = c.ask(ctx, &at, name)
 		return err
@@ -113,7 +108,7 @@ func (c *Client) Package(ctx context.Context, name string) (*Package, error) {
 func (c *Client) ask(ctx context.Context, u *url.URL, name string) (*Package, error) {
 	// The short form of the answer, for installers; some registries know only the
 	// long one.
-	body, _, err := c.get(ctx, u, name, "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8")
+	body, err := c.asked.Get(ctx, u, name, "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8")
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +130,7 @@ func decode(r io.Reader, name string) (*Package, error) {
 		if errors.As(err, &syntax) && !errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &semantic) {
 			return nil, errors.New("the answer is not a description of a package (is the registry's address right?)")
 		}
-		return nil, fmt.Errorf("%w: the answer is cut or too long", ErrUnreachable)
+		return nil, fmt.Errorf("%w: the answer is cut or too long", registry.ErrUnreachable)
 	}
 	if answer.Name != name || answer.Versions == nil {
 		return nil, fmt.Errorf("the answer describes %s instead", redact.QuoteShort(answer.Name, 100))
@@ -151,7 +146,7 @@ func (p *Package) Has(version string) bool { _, ok := p.versions[version]; retur
 func (p *Package) Build(version string) (Build, error) {
 	v, ok := p.versions[version]
 	if !ok {
-		return Build{}, fmt.Errorf("%s@%s: %w", p.Name, redact.EscapeShort(version, 100), ErrNotFound)
+		return Build{}, fmt.Errorf("%s@%s: %w", p.Name, redact.EscapeShort(version, 100), registry.ErrNotFound)
 	}
 	b := Build{Package: p.Name, Version: version}
 	for _, word := range strings.Fields(v.Dist.Integrity) {
@@ -171,7 +166,7 @@ func (p *Package) Build(version string) (Build, error) {
 		return Build{}, fmt.Errorf("%s@%s: the registry's address of the tarball is not valid", p.Name, version)
 	}
 	b.tarball = p.own(u)
-	return b, checkScheme(b.tarball)
+	return b, registry.CheckAddress(b.tarball)
 }
 
 // own returns where the registry itself has a tarball of the public registry:

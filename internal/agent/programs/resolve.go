@@ -14,6 +14,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
+	"securebench/internal/registry"
 	"securebench/internal/source"
 )
 
@@ -155,7 +156,7 @@ func (f *fetcher) find(ctx context.Context, version string) (npm.Build, error) {
 		b, err := p.Build(want.version)
 		return b, f.advise(err, "")
 	}
-	if err != nil && !errors.Is(err, npm.ErrNotFound) {
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return npm.Build{}, f.advise(err, "")
 	}
 	main, err := f.pack(ctx, want.main)
@@ -178,9 +179,9 @@ func (f *fetcher) advise(err error, note string) error {
 		return err
 	case errors.Is(err, npm.ErrIntegrity):
 		return fault.Errorf(fault.Integrity, "%w (nothing was kept; if it happens again, the registry or something before it changes packages)", err)
-	case errors.Is(err, npm.ErrUnreachable):
+	case errors.Is(err, registry.ErrUnreachable):
 		return fault.Errorf(fault.Infrastructure, "%w (%s%s)", err, note, f.offline())
-	case errors.Is(err, npm.ErrNotFound):
+	case errors.Is(err, registry.ErrNotFound):
 		return fault.Errorf(fault.Config, "%w: check the setting registry in .npmrc", err)
 	}
 	return fault.As(fault.Config, err)

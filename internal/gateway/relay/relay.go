@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
+	"securebench/internal/loopback"
 	"securebench/internal/redact"
 )
 
@@ -39,7 +39,7 @@ const (
 // required.
 type Config struct {
 	API     API
-	BaseURL string // without a path below /v1; http for loopback alone
+	BaseURL string // without a path below /v1; http only for this machine
 	Key     func() string
 	Model   string // the full name; every other one is refused
 	// SmallModel is the second model that Claude Code may use; "" is Model.
@@ -137,10 +137,7 @@ func baseURL(address string) (string, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
 		return "", errors.New("the provider's base URL must be a scheme, a host and at most a path")
 	}
-	switch ip := net.ParseIP(u.Hostname()); {
-	case u.Scheme == "https":
-	case u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()):
-	default:
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback.IsHost(u.Hostname())) {
 		return "", errors.New("the provider's base URL must be https; http is allowed only for this machine")
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(address, "/"), "/v1"), "/"), nil
