@@ -18,6 +18,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/pathname"
+	"securebench/internal/source"
 )
 
 // ErrChanged is returned by [Layout.WriteTar] if an asset has changed since
@@ -199,7 +200,7 @@ func (x *expander) walk(e Entry, src, dst string, depth int) error {
 		x.files = append(x.files, file{path: dst, mode: m, root: e.root, src: src, info: info, want: want})
 		return nil
 	case !info.IsDir():
-		return fmt.Errorf("%q is a %s, not a regular file or directory", src, typeName(info.Mode()))
+		return fmt.Errorf("%q is %s, not a regular file or directory", src, source.FileType(info.Mode()))
 	}
 	names, err := x.names(e.root, src)
 	if err != nil {
@@ -229,18 +230,6 @@ func (x *expander) names(root *os.Root, dir string) ([]string, error) {
 		return nil, err
 	}
 	return names, nil
-}
-
-func typeName(m fs.FileMode) string {
-	switch {
-	case m&fs.ModeSymlink != 0:
-		return "symbolic link"
-	case m&fs.ModeNamedPipe != 0:
-		return "named pipe"
-	case m&fs.ModeSocket != 0:
-		return "socket"
-	}
-	return "device or other special file"
 }
 
 // withDirs adds the missing parent directories and sorts everything.

@@ -3,19 +3,13 @@ package relay
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay/wire"
 )
-
-// MaxHeader bounds the headers of an agent's request.
-const MaxHeader = 64 << 10
 
 // Attempt serves the agent of one attempt.
 type Attempt struct {
@@ -44,63 +38,14 @@ type Attempt struct {
 // Serve answers on the listener until ctx ends, and returns when every request
 // is done with.
 func (a *Attempt) Serve(ctx context.Context, ln net.Listener) error {
-	h := a.Handler(ctx)
-	server := &http.Server{ //nolint:gosec // see below for its timeouts
-		Handler: h,
-		// There is no limit to how long a connection is idle or a request takes: the
-		// agent may be frozen for long, and all of its connections end with it. The
-		// timer of a limit would outlive its connection.
-		MaxHeaderBytes:               MaxHeader,
-		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     log.New(io.Discard, "", 0),
-		BaseContext:                  func(net.Listener) context.Context { return ctx },
-	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	err := server.Serve(ln)
-	_ = server.Close() // of connections, which were not closed if the listener failed
-	h.End()
-	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-// Handler answers the requests of an attempt's agent.
-type Handler struct {
-	attempt *Attempt
-
-	mu     sync.Mutex
-	ended  bool
-	active sync.WaitGroup
+	return a.Handler(ctx).Serve(ctx, ln)
 }
 
 // Handler returns what answers the agent, whichever way its requests come. It is called
 // once; ctx is the life of the agent.
 func (a *Attempt) Handler(ctx context.Context) *Handler {
 	a.life = ctx
-	return &Handler{attempt: a}
-}
-
-// ServeHTTP answers a request, unless no more are answered.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.mu.Lock()
-	if h.ended {
-		h.mu.Unlock()
-		panic(http.ErrAbortHandler)
-	}
-	h.active.Add(1)
-	h.mu.Unlock()
-	defer h.active.Done()
-	h.attempt.serve(w, r)
-}
-
-// End answers no more requests, and returns when every one is done with.
-func (h *Handler) End() {
-	h.mu.Lock()
-	h.ended = true
-	h.mu.Unlock()
-	h.active.Wait()
+	return NewHandler(a.serve)
 }
 
 // Usage counts what the attempt used, by the names of the record's usage:

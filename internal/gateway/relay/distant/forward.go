@@ -23,16 +23,8 @@ type passage struct {
 
 type passageKey struct{}
 
-// ServeHTTP forwards a request of the agent's.
-func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	if p.over {
-		p.mu.Unlock()
-		panic(http.ErrAbortHandler)
-	}
-	p.active.Add(1)
-	p.mu.Unlock()
-	defer p.active.Done()
+// forward forwards a request of the agent's.
+func (p *Provider) forward(w http.ResponseWriter, r *http.Request) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()

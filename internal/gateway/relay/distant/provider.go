@@ -34,17 +34,16 @@ type Way struct {
 // Provider is the provider of an agent on this machine, as a [relay.Attempt] is that of
 // one beside its relay. What the agent uses, and what it asked for, only the run knows.
 type Provider struct {
-	way   Way
-	o     relay.Options
-	proxy *httputil.ReverseProxy
-	slots chan struct{} // of requests at the same time
+	way     Way
+	o       relay.Options
+	proxy   *httputil.ReverseProxy
+	handler *relay.Handler
+	slots   chan struct{} // of requests at the same time
 
 	mu     sync.Mutex
 	spent  bool
 	err    error
-	failed chan struct{} // closed when err is set
-	over   bool          // the agent has ended
-	active sync.WaitGroup
+	failed chan struct{}    // closed when err is set
 	holds  map[int64]func() // what lets the agent go on
 }
 
@@ -54,6 +53,7 @@ const maxRequests = 64
 // Open prepares the provider of an agent. Of the options, Hold and Token are used.
 func (w Way) Open(o relay.Options) *Provider {
 	p := &Provider{way: w, o: o, slots: make(chan struct{}, maxRequests), failed: make(chan struct{}), holds: map[int64]func(){}}
+	p.handler = relay.NewHandler(p.forward)
 	p.proxy = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: w.Transport, FlushInterval: -1, ModifyResponse: p.received,
 		ErrorHandler: p.broken, ErrorLog: log.New(io.Discard, "", 0)}
 	return p
@@ -138,23 +138,10 @@ func (p *Provider) Serve(ctx context.Context, ln net.Listener) error {
 		defer close(ended)
 		p.follow(life, events, stop)
 	}()
-	server := &http.Server{ //nolint:gosec // as that of an attempt: the agent may be frozen for long
-		Handler: p, MaxHeaderBytes: relay.MaxHeader, DisableGeneralOptionsHandler: true, ErrorLog: log.New(io.Discard, "", 0),
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	err = server.Serve(ln)
-	_ = server.Close() // of connections, which were not closed if the listener failed
-	p.mu.Lock()
-	p.over = true
-	p.mu.Unlock()
-	p.active.Wait()
+	err = p.handler.Serve(ctx, ln)
 	p.leave(life)
 	stop()
 	<-ended
-	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
 	return err
 }
 
@@ -254,10 +241,7 @@ func (p *Provider) follow(life context.Context, e *events, stop context.CancelFu
 			err = p.do(life, next)
 		}
 		if err != nil {
-			p.mu.Lock()
-			over := p.over
-			p.mu.Unlock()
-			if !over {
+			if !p.handler.Ended() {
 				p.lost(err)
 			}
 			stop()
