@@ -17,6 +17,7 @@ import (
 	"securebench/internal/evidence"
 	"securebench/internal/families"
 	"securebench/internal/fault"
+	"securebench/internal/judge/provider"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/remote"
@@ -82,10 +83,12 @@ func (*runFlags) openKeyring(o *run.Options) (err error) {
 
 // resolve finds the configuration and the pack that the arguments name.
 func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
-	// The kind of the agent checks its section.
-	check := func(h config.Harness) (ps source.Problems) {
-		o.Agent, ps = kinds.Configured(h)
-		return ps
+	// The kind of the agent checks its section, and the judge its own.
+	check := func(t *config.Tester) (ps source.Problems) {
+		o.Agent, ps = kinds.Configured(t.Harness)
+		var more source.Problems
+		o.Judge, more = provider.Parse(t.Judge)
+		return append(ps, more...)
 	}
 	switch {
 	case len(args) == 1 && f.config != "":
@@ -110,7 +113,21 @@ func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
 		o.Config.OutputDir = filepath.Join("runs", o.Config.RunID)
 	}
 	f.override(o.Config)
+	if err := f.overrideJudge(o); err != nil {
+		return err
+	}
 	return f.overrideModel(o, check)
+}
+
+// overrideJudge makes the judge ask the model that the flag names.
+func (f *runFlags) overrideJudge(o *run.Options) error {
+	if f.judge == "" {
+		return nil
+	}
+	o.Config.Judge = provider.WithModel(o.Config.Judge, f.judge)
+	var ps source.Problems
+	o.Judge, ps = provider.Parse(o.Config.Judge)
+	return fault.As(fault.Config, ps.Err())
 }
 
 // overrideModel makes the harness ask the model that the flags name.
@@ -126,7 +143,7 @@ func (f *runFlags) overrideModel(o *run.Options, check config.Check) error {
 		return usageError(err)
 	}
 	o.Config.Harness = h
-	return fault.As(fault.Config, check(h).Err())
+	return fault.As(fault.Config, check(o.Config).Err())
 }
 
 // runID derives the id of a run without a tester YAML from its pack's folder.

@@ -3,8 +3,8 @@
 //
 // The tester YAML is closed at every level: an unknown key, a wrong type or a
 // value out of range is an error with file, line and column, and all errors
-// are reported together. Only harness.config stays a raw tree, because each
-// harness checks its own.
+// are reported together. Only harness.config and judge stay raw trees, because
+// each harness checks its own, and so does the judge.
 package config
 
 import (
@@ -32,6 +32,7 @@ type Tester struct {
 	ManifestPos, TasksPos source.Pos
 
 	Harness      Harness
+	Judge        Judge
 	Verification Verification
 
 	MaxWorkers int // tasks that run at the same time; 0 is what the machine holds
@@ -73,6 +74,12 @@ func (h Harness) EnvAt(i int) source.Pos {
 		return h.EnvPos[i]
 	}
 	return h.Pos
+}
+
+// Judge configures the model that decides rubrics in words.
+type Judge struct {
+	Config *source.Node // an object; nil is no judge
+	Pos    source.Pos   // of the section
 }
 
 // Verification is the operator's policy for verification.

@@ -16,12 +16,13 @@ import (
 // maxFile bounds the tester YAML and the env file.
 const maxFile = 1 << 20
 
-// A Check returns the problems of a harness section, as its harness sees them.
-type Check func(Harness) source.Problems
+// A Check returns the problems of the sections that stay raw trees, as their owners see
+// them.
+type Check func(*Tester) source.Problems
 
 // LoadTester reads a tester YAML. Relative paths in it are joined to its
 // directory. All errors in the file are joined as [source.Problem] values in
-// file order. The checks run if the harness section is well-formed, and their
+// file order. The checks run if those sections are well-formed, and their
 // problems are reported with the others.
 func LoadTester(path string, checks ...Check) (*Tester, error) {
 	data, err := source.ReadFile(path, maxFile)
@@ -38,9 +39,9 @@ func LoadTester(path string, checks ...Check) (*Tester, error) {
 	r := &reader{dir: filepath.Dir(path)}
 	t := r.tester(root)
 	t.Path = path
-	if r.harnessOK {
+	if r.rawOK {
 		for _, check := range checks {
-			r.ps = append(r.ps, check(t.Harness)...)
+			r.ps = append(r.ps, check(t)...)
 		}
 	}
 	slices.SortStableFunc(r.ps, func(a, b *source.Problem) int {
@@ -54,14 +55,14 @@ func LoadTester(path string, checks ...Check) (*Tester, error) {
 
 // reader collects problems while it walks the file.
 type reader struct {
-	dir       string
-	ps        source.Problems
-	harnessOK bool
+	dir   string
+	ps    source.Problems
+	rawOK bool
 }
 
 func (r *reader) tester(root *source.Node) *Tester {
 	t := Default()
-	r.ps.Closed(root, "root", "schema_version", "run", "benchmark", "harness", "verification", "limits", "sandbox")
+	r.ps.Closed(root, "root", "schema_version", "run", "benchmark", "harness", "judge", "verification", "limits", "sandbox")
 	r.version(root)
 	r.run(root, t)
 	if s := r.section(root, "benchmark", true, "manifest", "tasks"); s != nil {
@@ -70,6 +71,7 @@ func (r *reader) tester(root *source.Node) *Tester {
 		t.ManifestPos, t.TasksPos = placeOf(s, "manifest"), placeOf(s, "tasks")
 	}
 	r.harness(root, &t.Harness)
+	r.judge(root, &t.Judge)
 	r.verification(root, &t.Verification)
 	r.limits(root, &t.Limits)
 	r.sandbox(root, &t.Sandbox)
@@ -125,7 +127,19 @@ func (r *reader) harness(root *source.Node, h *Harness) {
 		}
 	}
 	source.Optional(&r.ps, s, "harness.config", &h.Config, object)
-	r.harnessOK = len(r.ps) == before
+	r.rawOK = len(r.ps) == before
+}
+
+func (r *reader) judge(root *source.Node, j *Judge) {
+	n := root.Given("judge")
+	switch {
+	case n == nil:
+	case n.Kind != source.Map:
+		r.ps.Add(n.Pos, "", "root.judge must be an object, not %s", n.Kind)
+		r.rawOK = false
+	default:
+		j.Config, j.Pos = n, n.Pos
+	}
 }
 
 func (r *reader) verification(root *source.Node, v *Verification) {

@@ -156,7 +156,7 @@ tester.yaml:7:19: sandbox.engine must be one of: auto, docker, native
 tester.yaml:7:36: sandbox.runtime must be the name of a runtime, such as runc or runsc
 tester.yaml:7:53: sandbox.commands has field "Allow" in the wrong case (write allow)
 tester.yaml:7:70: sandbox.commands.deny must be a list, not a string
-tester.yaml:8:1: root contains unsupported field "extra" (known: schema_version, run, benchmark, harness, verification, limits, sandbox)`},
+tester.yaml:8:1: root contains unsupported field "extra" (known: schema_version, run, benchmark, harness, judge, verification, limits, sandbox)`},
 		"duplicate key": {minimal + "run: {id: x, output_dir: y}\n",
 			`tester.yaml:5:1: duplicate key "run"`},
 	}
@@ -175,13 +175,13 @@ tester.yaml:8:1: root contains unsupported field "extra" (known: schema_version,
 
 func TestLoadTesterChecks(t *testing.T) {
 	called := 0
-	check := func(h config.Harness) source.Problems {
+	check := func(c *config.Tester) source.Problems {
 		called++
-		return source.Problems{source.Problemf(h.Config.Get("command").Pos, "from the check")}
+		return source.Problems{source.Problemf(c.Harness.Config.Get("command").Pos, "from the check")}
 	}
 	_, _, got := load(t, minimal+"zzz: 1\n", check)
 	want := `tester.yaml:4:44: from the check
-tester.yaml:5:1: root contains unsupported field "zzz" (known: schema_version, run, benchmark, harness, verification, limits, sandbox)`
+tester.yaml:5:1: root contains unsupported field "zzz" (known: schema_version, run, benchmark, harness, judge, verification, limits, sandbox)`
 	if d := cmp.Diff(want, got); d != "" || called != 1 {
 		t.Errorf("called %d times; -want +got:\n%s", called, d)
 	}

@@ -38,10 +38,13 @@ func seedLabel(taskID string, attempt int) string {
 
 // Unscored says why a task stays pending, or "".
 func (f Family) Unscored(t task.Task, v Verifier) (reason verdict.Reason, message string) {
-	switch {
-	case v == nil:
+	if v == nil {
 		return verdict.NoVerifier, fmt.Sprintf("family %s has no verifier", t.Family())
-	case f.Pending != nil:
+	}
+	if reason, message = f.unjudged(t.Evaluator()); reason != "" {
+		return reason, message
+	}
+	if f.Pending != nil {
 		return f.Pending(t.TestSandbox(), t.Evaluator())
 	}
 	return "", ""

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/checkout"
+	"securebench/internal/judge"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
@@ -95,8 +96,12 @@ type Family struct {
 	Pending func(task.SandboxView, task.EvaluatorView) (verdict.Reason, string)
 	// Judged reports whether a row asks for a judge. What comes of its attempts is
 	// [verdict.Judged], also where none was asked in the end: which rows a rate is about
-	// does not depend on the answers. Nil means that no row does.
+	// does not depend on the answers. Nil means that no row does. Without
+	// a judge such a row stays pending, and its agent is not run.
 	Judged func(task.EvaluatorView) bool
+	// Canaries returns what a judge is tried with before it is trusted with rows like
+	// this one; nil or false if the row has nothing of the kind.
+	Canaries func(task.EvaluatorView) (judge.Specimen, bool)
 	// PublicMetadata lists the keys of a verdict's metadata that a record
 	// shows whatever the outcome. The others may reveal how close a candidate
 	// came to a hidden value, and with enough failures the value itself: they
@@ -105,6 +110,8 @@ type Family struct {
 	// NewVerifier returns the family's verifier; nil means that tasks stay
 	// pending with reason no_verifier.
 	NewVerifier func(Resources) Verifier
+
+	ready func() (verdict.Reason, string) // of the run's judge; nil without one
 }
 
 // Row is the part of a row that a family checks.
@@ -193,6 +200,8 @@ type Verdict struct {
 	Extracted []byte `json:"extracted,omitzero"`
 	// Waited is how long Verify waited for sandboxes.
 	Waited time.Duration `json:"waited_ns,omitzero"`
+	// Judge is the decision of a judge that this verdict follows from, nil without one.
+	Judge *judge.Decision `json:"judge,omitzero"`
 	// Restricted holds raw output by file name; it is never published.
 	Restricted map[string][]byte `json:"restricted,omitzero"`
 }
@@ -224,6 +233,8 @@ type Resources struct {
 	MathVerify func(context.Context) (sandbox.Overlay, error)
 	// Checkouts prepares the repositories of images; nil without an engine.
 	Checkouts *checkout.Keeper
+	// Judge decides rubrics in words; nil if none is configured.
+	Judge judge.Judge
 }
 
 // Case describes one attempt to verify, without its candidate. It can be

@@ -67,9 +67,14 @@ const (
 	AgentFailed Reason = "agent_failed"
 	// ProviderRefused: the provider rejects what the agent asked for, though it
 	// accepts the key and the model.
-	ProviderRefused     Reason = "provider_refused"
-	NoVerifier          Reason = "no_verifier"
-	NoJudge             Reason = "no_judge"
+	ProviderRefused Reason = "provider_refused"
+	NoVerifier      Reason = "no_verifier"
+	NoJudge         Reason = "no_judge"
+	// JudgeRefused: the judge gives no answer about this candidate, though it does about
+	// others.
+	JudgeRefused Reason = "judge_refused"
+	// JudgeInconsistent: the judge's votes contradict each other.
+	JudgeInconsistent   Reason = "judge_inconsistent"
 	PackFault           Reason = "pack" // the row's own fault: its files, or what it wants of its image, cannot be used
 	InfrastructureError Reason = "infrastructure_error"
 )

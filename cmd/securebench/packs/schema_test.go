@@ -14,6 +14,7 @@ import (
 	"securebench/internal/agent/kinds"
 	"securebench/internal/config"
 	"securebench/internal/families"
+	"securebench/internal/judge/provider"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/schemas"
@@ -147,9 +148,10 @@ func testerProblems(t *testing.T, doc string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tester.yaml")
 	write(t, file, doc)
-	_, err := config.LoadTester(file, func(h config.Harness) source.Problems {
-		_, ps := kinds.Configured(h)
-		return ps
+	_, err := config.LoadTester(file, func(c *config.Tester) source.Problems {
+		_, ps := kinds.Configured(c.Harness)
+		_, more := provider.Parse(c.Judge)
+		return append(ps, more...)
 	})
 	if err == nil {
 		return ""

@@ -85,34 +85,58 @@ func ParseModel(c config.Harness) (Harness, source.Problems) { return parse(c, p
 func parseModel(p *parser) Harness {
 	p.closed("api", "model", "base_url", "api_key_env", "system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop",
 		"timeout_seconds", "budget", "prices")
-	at := p.endpoint()
 	h := &modelHarness{timeout: p.timeout()}
-	m := &h.model
+	at := p.asked(&h.model)
+	h.model.KeyEnv = p.keyVariable(at.key)
+	h.model.System = p.text("system")
+	p.sampling(&h.model)
+	for _, key := range at.lacks {
+		if n, what := p.get(key); n != nil {
+			p.ps.Add(n.Pos, "remove it, or use another api", "%s: the %s API has no such setting", what, at.api)
+		}
+	}
+	p.budget(&h.model.Relay)
+	p.prices(&h.model.Relay)
+	return h
+}
+
+// asked reads which model is asked, and where.
+func (p *parser) asked(m *Model) endpoint {
+	at := p.endpoint()
 	m.API, m.BaseURL = at.api, p.baseURL(at.baseURL)
 	if n, what := p.get("model"); n != nil {
 		m.Model = p.token(n, what, anyModel, "may have only letters, digits and . _ : @ / + -, and must begin with a letter or digit", "")
 	} else {
 		p.ps.Add(p.cfg.Pos, "name the model, such as model: gpt-5.5", "%s is required", what)
 	}
-	m.KeyEnv, m.KeyOptional = p.keyVariable(at.key), strings.HasPrefix(m.BaseURL, "http://")
-	m.System = p.text("system")
-	p.sampling(m)
-	for _, key := range at.lacks {
-		if n, what := p.get(key); n != nil {
-			p.ps.Add(n.Pos, "remove it, or use another api", "%s: the %s API has no such setting", what, at.api)
-		}
-	}
+	m.KeyOptional = strings.HasPrefix(m.BaseURL, "http://")
 	if m.BaseURL == at.baseURL {
 		if price, ok := knownPrice(m.Model); ok {
 			m.Prices = map[string]Price{m.Model: price}
 		}
 	}
-	p.budget(&m.Relay)
-	p.prices(&m.Relay)
-	return h
+	return at
 }
 
-// endpoint reads harness.config.api. Servers other than OpenAI's own speak
+// ParseAsked reads which model a section of the tester YAML names that is asked for
+// something else than candidates: model, api, base_url, api_key_env, reasoning_effort,
+// prices, and a budget of all that is asked. own are the keys that the section has beside
+// them.
+func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Problems) {
+	p := &parser{section: section, cfg: n}
+	p.closed(append([]string{"model", "api", "base_url", "api_key_env", "reasoning_effort", "budget", "prices"}, own...)...)
+	var m Model
+	at := p.asked(&m)
+	m.KeyEnv = p.keyName(at.key)
+	p.sampling(&m)
+	if n, what := p.object("budget", "requests", "tokens", "cost"); n != nil {
+		m.Total = p.bounds(n, what, &m.Relay)
+	}
+	p.prices(&m.Relay)
+	return m, p.ps
+}
+
+// endpoint reads the API. Servers other than OpenAI's own speak
 // Chat Completions.
 func (p *parser) endpoint() endpoint {
 	name := "responses"
@@ -142,6 +166,11 @@ func (p *parser) keyVariable(def string) string {
 		}
 		p.ps.Add(at, "remove it; harness.config.api_key_env names the variable of the key", "harness.env names %s, but the model harness runs no program that could get it", name)
 	}
+	return p.keyName(def)
+}
+
+// keyName reads the name of the variable of the key.
+func (p *parser) keyName(def string) string {
 	n, what := p.get("api_key_env")
 	if n == nil {
 		return def
@@ -156,7 +185,7 @@ func (p *parser) keyVariable(def string) string {
 
 // text reads a text, "" if it is not set.
 func (p *parser) text(key string) (s string) {
-	source.Optional(&p.ps, p.cfg, "harness.config."+key, &s, (*source.Node).Str)
+	source.Optional(&p.ps, p.cfg, p.section+"."+key, &s, (*source.Node).Str)
 	return s
 }
 

@@ -19,7 +19,7 @@ func parse(c config.Harness, read func(*parser) Harness) (Harness, source.Proble
 	if c.Config.Kind != source.Map {
 		return nil, source.Problems{source.Problemf(c.Config.Pos, "harness.config must be an object, not %s", c.Config.Kind)}
 	}
-	p := &parser{typ: c.Type, env: c.Env, envPos: c.EnvPos, at: c.Pos, cfg: c.Config}
+	p := &parser{section: "harness.config", typ: c.Type, env: c.Env, envPos: c.EnvPos, at: c.Pos, cfg: c.Config}
 	h := read(p)
 	if len(p.ps) > 0 {
 		return nil, p.ps
@@ -29,19 +29,20 @@ func parse(c config.Harness, read func(*parser) Harness) (Harness, source.Proble
 
 // parser reads a configuration and collects its problems.
 type parser struct {
-	typ    string
-	env    []string
-	envPos []source.Pos
-	at     source.Pos // of the harness section
-	cfg    *source.Node
-	ps     source.Problems
+	section string // the name of cfg in messages
+	typ     string
+	env     []string
+	envPos  []source.Pos
+	at      source.Pos // of the harness section
+	cfg     *source.Node
+	ps      source.Problems
 }
 
-func (p *parser) closed(known ...string) { p.ps.Closed(p.cfg, "harness.config", known...) }
+func (p *parser) closed(known ...string) { p.ps.Closed(p.cfg, p.section, known...) }
 
 // get returns the value of a key that is set, and its name in messages.
 func (p *parser) get(key string) (*source.Node, string) {
-	return p.cfg.Given(key), "harness.config." + key
+	return p.cfg.Given(key), p.section + "." + key
 }
 
 // path reads a workspace path.
@@ -67,7 +68,7 @@ func (p *parser) path(key, def string) string {
 func (p *parser) given(key string) bool { return p.cfg.Given(key) != nil }
 
 func (p *parser) timeout() (d time.Duration) {
-	source.Optional(&p.ps, p.cfg, "harness.config.timeout_seconds", &d, config.Seconds)
+	source.Optional(&p.ps, p.cfg, p.section+".timeout_seconds", &d, config.Seconds)
 	return d
 }
 

@@ -65,7 +65,7 @@ func (p *parser) bounds(n *source.Node, what string, r *Relay) (b Budget) {
 	p.fixed(problem, fix)
 	b.Cost = f
 	if !p.given("prices") && r.Prices == nil && problem == nil && r.Model != "" {
-		p.ps.Add(cost.Pos, "add harness.config.prices, or bound requests or tokens instead", "%s.cost needs the price of model %q", what, r.Model)
+		p.ps.Add(cost.Pos, "add "+p.section+".prices, or bound requests or tokens instead", "%s.cost needs the price of model %q", what, r.Model)
 	}
 	return b
 }

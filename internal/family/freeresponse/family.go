@@ -9,8 +9,8 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/judge"
 	"securebench/internal/task"
-	"securebench/internal/verdict"
 )
 
 //go:embed schema/input.json
@@ -30,14 +30,15 @@ func Family() family.Family {
 		Lanes: map[string]task.Lane{
 			"reference_answer": task.Hidden,
 			"rubric":           task.Hidden,
+			"canaries":         task.Hidden,
 		},
 		Extraction:     task.Extraction{Mode: task.FromStdout, Kind: task.Text},
 		Instruction:    "Answer the prompt in your own words. Output only the answer.",
 		VerifySeconds:  300,
 		Reference:      reference,
 		PublicMetadata: []string{"candidate_answer", "expected_answer", "rubric_type"},
-		Pending:        pending,
-		Judged:         judged,
+		Judged:         isJudged,
+		Canaries:       canaries,
 		Baselines: append(family.Constants("yes", "no", "true", "false", "I don't know", "I have no comment", "nothing"),
 			family.Echo("prompt")),
 		NewVerifier: NewVerifier,
@@ -76,8 +77,12 @@ func check(row family.Row) (out []family.Problem) {
 	if v := row.Eval["reference_answer"]; v != nil && json.Unmarshal(v, &text) == nil {
 		add(text, "eval", "reference_answer")
 	}
-	if rubric := row.Eval["rubric"]; rubric.Kind() == '{' && len(out) == 0 {
-		if _, err := newRubric(rubric); err != nil {
+	if rubric := row.Eval["rubric"]; len(out) == 0 {
+		_, err := newRubric(rubric)
+		if judge.Needed(rubric) {
+			_, err = judge.ParseRubric(rubric)
+		}
+		if err != nil {
 			out = append(out, family.Problem{Path: []string{"eval", "rubric"}, Message: "cannot be scored: " + err.Error()})
 		}
 	}
@@ -116,16 +121,28 @@ func reference(v task.EvaluatorView) (family.Solution, bool) {
 	return family.Solve(task.Text, a.Accepted[0]), true
 }
 
-// judged reports whether a row has a text rubric, which needs a judge.
-func judged(v task.EvaluatorView) bool {
-	rubric, ok := v.Get("rubric")
-	return ok && rubric.Kind() == "text"
+// isJudged reports whether a judge decides the row.
+func isJudged(v task.EvaluatorView) bool {
+	rubric, _ := v.Get("rubric")
+	return judge.Needed(rubric.Value)
 }
 
-// pending leaves a text rubric to a judge.
-func pending(_ task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
-	if judged(v) {
-		return verdict.NoJudge, needsJudge
+// canaries returns what a judge is tried with on the row.
+func canaries(v task.EvaluatorView) (judge.Specimen, bool) {
+	q, err := question(v)
+	if err != nil || !isJudged(v) {
+		return judge.Specimen{}, false
 	}
-	return "", ""
+	var own struct {
+		Pass []string `json:"pass"`
+		Fail []string `json:"fail"`
+	}
+	if c, ok := v.Get("canaries"); ok && json.Unmarshal(c.Value, &own) != nil {
+		return judge.Specimen{}, false
+	}
+	s := judge.Specimen{Question: q, Pass: own.Pass, Fail: own.Fail}
+	if q.Reference != "" {
+		s.Pass = append([]string{q.Reference}, s.Pass...)
+	}
+	return s, len(s.Pass) > 0 || len(s.Fail) > 0
 }

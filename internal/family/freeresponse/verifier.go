@@ -26,53 +26,57 @@
 // Reasoning blocks and stop tokens of a chat model are not part of the candidate
 // (see [answer.Said]).
 //
-// Overlap of words is not meaning, so every verdict is labelled [heuristic]. A
-// rubric that is a string needs a judge: the task stays pending with reason
-// no_judge.
+// Overlap of words is not meaning, so each of these verdicts is labelled [heuristic]. A
+// rubric that is a string, or of type judge, needs a judge: without one the task stays
+// pending with reason no_judge.
 package freeresponse
 
 import (
 	"fmt"
 
 	"securebench/internal/family"
+	"securebench/internal/family/judged"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/judge"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
-// heuristic labels the verdicts of this family: they rest on shared words.
+// heuristic labels verdicts that rest on shared words.
 const heuristic = "heuristic"
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
-func NewVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+func NewVerifier(r family.Resources) family.Verifier {
+	return textmatch.NewJudging(func(c family.Case) (textmatch.Scorer, error) { return readRow(r.Judge, c) })
+}
 
-func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
-	value, _ := v.Get("rubric")
-	if value.Value.Kind() == '"' {
-		return noJudge{}, nil
+func readRow(j judge.Judge, c family.Case) (textmatch.Scorer, error) {
+	value, _ := c.Evaluator.Get("rubric")
+	if judge.Needed(value.Value) {
+		q, err := question(c.Evaluator)
+		if err != nil {
+			return nil, fmt.Errorf("reading the rubric of task %s: %w", c.Evaluator.ID(), err)
+		}
+		q.Attempt = c.Attempt
+		return judged.New(j, q), nil
 	}
 	r, err := newRubric(value.Value)
 	if err != nil {
-		return nil, fmt.Errorf("reading the rubric of task %s: %w", v.ID(), err)
+		return nil, fmt.Errorf("reading the rubric of task %s: %w", c.Evaluator.ID(), err)
 	}
 	return r, nil
 }
 
-// noJudge leaves a string rubric pending.
-type noJudge struct{}
-
-// needsJudge says why a text rubric has no verdict.
-const needsJudge = "scoring a text rubric requires a judge"
-
-// Match leaves the candidate to a judge.
-func (noJudge) Match(candidate string) family.Verdict {
-	return family.Verdict{
-		Outcome: verdict.Pending, Reason: verdict.NoJudge,
-		Message:     needsJudge,
-		Containment: verdict.Passive, Basis: verdict.Judged,
-		Metadata: verdict.NewMetadata(map[string]any{"candidate_answer": textmatch.Excerpt(candidate)}),
+// question returns what a judge decides about a row, without an attempt.
+func question(v task.EvaluatorView) (judge.Question, error) {
+	rubric, _ := v.Get("rubric")
+	r, err := judge.ParseRubric(rubric.Value)
+	q := judge.Question{Task: v.ID(), Asked: judged.Asked(v), Rubric: r}
+	if text, ok := v.Get("reference_answer"); ok {
+		q.Reference, _ = text.Text()
 	}
+	return q, err
 }
 
 // Match scores a candidate.

@@ -229,7 +229,7 @@ func TestLaneTable(t *testing.T) {
 	want := map[string]string{
 		"multiple_choice": "answer=hidden match=hidden",
 		"short_answer":    "accepted_answers=hidden match=hidden tolerance=hidden",
-		"free_response":   "reference_answer=hidden rubric=hidden",
+		"free_response":   "canaries=hidden reference_answer=hidden rubric=hidden",
 		"code_completion": "canonical_solution=hidden reference_solution=hidden tests=evaluation_inputs",
 		"repo_patch":      "candidate_policy=evaluation_inputs gold_patch=hidden tests=evaluation_inputs",
 		"terminal_task": "capture=evaluation_inputs checker=evaluation_inputs expected_state=hidden needed_commands=evaluation_inputs " +
