@@ -79,6 +79,9 @@ type Options struct {
 	// a second.
 	Pools int
 	Share time.Duration
+	// Window is how many jobs of a role and a pool are in the queue at the same time; 0 is
+	// 4096.
+	Window int
 	// Attempts counts those of the run, for its metrics; nil counts none.
 	Attempts func() (planned, begun, recorded int)
 }
@@ -102,6 +105,7 @@ type Hub struct {
 	by      map[record.AttemptKey]record.By
 	tally   tally
 	last    map[room]granted
+	lines   map[room]*line
 	files   map[remote.Role]map[string]packFile
 	queued  map[remote.Role][]int // jobs that no worker has, by pool
 	done    bool                  // the run has finished
@@ -133,9 +137,9 @@ func Open(ctx context.Context, o Options) (_ *Hub, err error) {
 	if o.Lease == 0 {
 		o.Lease = remote.DefaultLease
 	}
-	o.Pools, o.Share = max(o.Pools, 1), cmp.Or(o.Share, defaultShare)
+	o.Pools, o.Share, o.Window = max(o.Pools, 1), cmp.Or(o.Share, defaultShare), cmp.Or(o.Window, defaultWindow)
 	h := &Hub{Options: o, token: remote.Token(o.RunID, digest.Bytes(o.Salt[:])), jobs: map[string]*job{}, workers: map[string]*Worker{},
-		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, tally: newTally(), last: map[room]granted{}, by: map[record.AttemptKey]record.By{},
+		invited: map[string][]remote.Role{}, tickets: map[string]ticket{}, tally: newTally(), last: map[room]granted{}, lines: map[room]*line{}, by: map[record.AttemptKey]record.By{},
 		queued: map[remote.Role][]int{remote.Produce: make([]int, o.Pools), remote.Verify: make([]int, o.Pools)}}
 	h.files = map[remote.Role]map[string]packFile{}
 	for r, order := range o.Orders {

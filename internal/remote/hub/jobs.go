@@ -4,16 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
-	"securebench/internal/attended"
 	"securebench/internal/candidate"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/record"
@@ -35,17 +29,21 @@ type order struct {
 // job is a call that the run waits for.
 type job struct {
 	order
-	id, nonce string
-	pool      int
-	ended     chan ending
+	id    string
+	pool  int
+	ended chan ending
+	gone  <-chan struct{} // closed when the run does not wait any more
 
 	// What follows is guarded by the hub's lock.
+	nonce    string // "" until the job is queued, or held from an earlier part of the run
+	place    uint64 // in the queue, 0 if it is unknown
+	out      bool   // it is in the queue, or about to be
 	holder   string // "" for none
 	grant    int64
 	restored bool      // the holder has it from an earlier part of the run
 	beat     time.Time // the last of its holder
 	since    time.Time // it is queued, or its holder has it
-	queued   time.Time // for the last time
+	queued   time.Time // for the last time; zero before the first
 	ticket   string
 	visits   []*visit             // of agents at their provider, the holder's last
 	stored   *candidate.Candidate // that the holder has put
@@ -73,27 +71,19 @@ func jobID(key record.AttemptKey, kind string) string {
 }
 
 // newJob makes a job that nobody knows yet.
-func (h *Hub) newJob(o order) (*job, error) {
-	encoded, err := attempt.Encode(o.request)
-	if err != nil {
-		return nil, err
-	}
-	id := jobID(o.key, o.kind)
-	return &job{order: o, id: id, pool: h.poolOf(o.request), nonce: remote.Nonce(h.Salt, id, h.Orders[o.role].Inputs, encoded), ended: make(chan ending, 1)}, nil
+func (h *Hub) newJob(ctx context.Context, o order) *job {
+	return &job{order: o, id: jobID(o.key, o.kind), pool: h.poolOf(o.request), ended: make(chan ending, 1), gone: ctx.Done()}
 }
 
 // call queues a job and waits until a worker has done it. An error is an
 // [*attempt.Error].
 func (h *Hub) call(ctx context.Context, o order) (remote.Outcome, error) {
-	j, err := h.newJob(o)
-	if err != nil {
+	j := h.newJob(ctx, o)
+	if err := h.add(j); err != nil {
 		return remote.Outcome{}, attempt.Failed(err, o.phase)
 	}
-	h.add(j)
 	defer h.remove(j)
-	if err := h.publish(ctx, j); err != nil {
-		h.warn("queueing a job: %v", err) // it is queued again soon
-	}
+	h.enqueue(ctx, j)
 	select {
 	case e := <-j.ended:
 		return h.outcome(j, h.reached(j, e))
@@ -122,11 +112,17 @@ func (h *Hub) outcome(j *job, e ending) (remote.Outcome, error) {
 
 // add makes a job known. A worker that had it before the run was interrupted still has
 // it.
-func (h *Hub) add(j *job) {
+func (h *Hub) add(j *job) error {
+	g, known := h.journal.held(j.id)
+	if known && g.Who != "" {
+		if err := h.arm(j); err != nil {
+			return err
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	j.since, j.queued = time.Now(), time.Now()
-	if g, ok := h.journal.held(j.id); ok {
+	j.since = time.Now()
+	if known {
 		j.grant = g.Grant
 		if j.holder = g.Who; g.Who != "" {
 			j.restored, j.beat = true, time.Now()
@@ -134,22 +130,29 @@ func (h *Hub) add(j *job) {
 	}
 	h.jobs[j.id] = j
 	h.settle(j)
+	return nil
 }
 
-// remove forgets a job.
+// remove forgets a job, once it is out of the queue: another try of it has its place there.
 func (h *Hub) remove(j *job) {
 	h.end(j)
 	h.mu.Lock()
 	delete(h.jobs, j.id)
 	h.settle(j)
 	delete(h.tickets, j.ticket)
-	held := j.holder != ""
+	held, leaves, out := j.holder != "", j.leaves, j.out
+	next := h.vacate(j)
 	h.mu.Unlock()
 	if held {
 		h.note(grantLine{Job: j.id, Grant: j.grant})
-	} else {
+	}
+	if leaves != nil {
+		<-leaves
+	}
+	if out {
 		h.unqueue(j)
 	}
+	h.publishAll(context.Background(), next...)
 }
 
 // note writes a grant down.
@@ -158,58 +161,6 @@ func (h *Hub) note(g grantLine) {
 		h.warn("%v", err)
 	}
 }
-
-// subject is where a job is queued.
-func (h *Hub) subject(j *job) string { return remote.Work(h.token, j.role, j.pool, j.id) }
-
-// publish queues a job, unless it is queued.
-func (h *Hub) publish(ctx context.Context, j *job) error {
-	b, err := attempt.Encode(remote.Job{ID: j.id, Nonce: j.nonce})
-	if err != nil {
-		return err
-	}
-	h.mu.Lock()
-	leaves := j.leaves
-	h.mu.Unlock()
-	if leaves != nil {
-		<-leaves // it would be taken out again
-	}
-	ctx, stop := attended.WithTimeout(ctx, startTime)
-	defer stop()
-	_, err = h.broker.js.Publish(ctx, h.subject(j), b)
-	if full := (*jetstream.APIError)(nil); errors.As(err, &full) && full.ErrorCode == tooMany {
-		return nil
-	}
-	return err
-}
-
-// tooMany is the queue's answer to a second message of a job.
-const tooMany = 10077
-
-// unqueue takes a job out of the queue: no worker's acknowledgement decides that. It is
-// deleted by its place. Purging its subject would let the queue forget to deliver others
-// again, which stay in it and cannot be queued a second time.
-func (h *Hub) unqueue(j *job) {
-	ctx, stop := attended.WithTimeout(context.Background(), startTime)
-	defer stop()
-	queue := h.broker.queues[j.role]
-	m, err := queue.GetLastMsgForSubject(ctx, h.subject(j))
-	if err == nil {
-		err = queue.DeleteMsg(ctx, m.Sequence)
-	}
-	if err != nil && !isGone(err) && !h.closing() {
-		h.warn("taking a job out of the queue: %v", err) // whoever gets it hears that nobody waits for it
-	}
-}
-
-// isGone reports whether the queue has no such message, or has it no more.
-func isGone(err error) bool {
-	refused := (*jetstream.APIError)(nil)
-	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.As(err, &refused) && refused.ErrorCode == noMessage
-}
-
-// noMessage is the queue's answer to the deletion of a message that it does not have.
-const noMessage = 10057
 
 // closing reports whether this part of the run has ended.
 func (h *Hub) closing() bool {
@@ -288,51 +239,6 @@ func (h *Hub) expire() {
 		}
 		j.end(ending{err: fmt.Errorf("the worker %s stopped answering", j.holder)})
 	}
-}
-
-// reconcile queues jobs that nobody has.
-func (h *Hub) reconcile(ctx context.Context) {
-	if err := h.broker.makeStreams(ctx, h.Lease); err != nil {
-		h.warn("%v", err)
-		return
-	}
-	h.mu.Lock()
-	free := slices.DeleteFunc(slices.Collect(maps.Values(h.jobs)), func(j *job) bool { return j.holder != "" || j.taken })
-	h.mu.Unlock()
-	slices.SortFunc(free, func(a, b *job) int { return a.since.Compare(b.since) }) // the order of the queue
-	for _, j := range free {
-		if h.stuck(j) {
-			h.unqueue(j)
-		}
-		if err := h.publish(ctx, j); err != nil && ctx.Err() == nil {
-			h.warn("queueing a job: %v", err)
-		}
-		if !h.waiting(j) { // it was given to a worker, or has ended, meanwhile
-			h.unqueue(j)
-		}
-	}
-}
-
-// stuck reports whether the queue has had a job for a lease and does not give it to
-// anybody: others that came later were given, or none of its role was. A worker can have
-// put it off, and the queue's server can have forgotten it.
-func (h *Hub) stuck(j *job) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	last := h.last[j.waitsIn()]
-	if time.Since(j.queued) < h.Lease || time.Since(last.at) < h.Lease && !last.queued.After(j.queued) {
-		return false
-	}
-	j.queued = time.Now()
-	return true
-}
-
-// waiting reports whether a job, or another try of it, waits for a worker.
-func (h *Hub) waiting(j *job) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.jobs[j.id]
-	return now != nil && now.holder == "" && !now.taken
 }
 
 // readInvited reads who is invited. A worker that is not any more is disconnected, and

@@ -179,7 +179,7 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	case j == nil, h.ended:
 		h.mu.Unlock()
 		return remote.Grant{State: remote.Cancelled}
-	case j.taken, j.nonce != c.Nonce, !slices.Contains(w.Roles, j.role):
+	case j.taken, !j.named(c.Nonce), !slices.Contains(w.Roles, j.role):
 		h.mu.Unlock()
 		return remote.Grant{State: remote.Cancelled}
 	}
@@ -206,8 +206,9 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 		h.tally.deliveries++
 	}
 	leaves := make(chan struct{})
+	var next []*job
 	if !again {
-		j.leaves = leaves
+		j.leaves, next = leaves, h.vacate(j)
 	}
 	delete(h.tickets, j.ticket)
 	j.beat, j.ticket = time.Now(), random()
@@ -217,13 +218,18 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	if !again {
 		h.note(grantLine{Job: id, Grant: out.Grant, Who: who})
 		h.work.Go(func() {
-			defer close(leaves)
 			h.unqueue(j)
+			close(leaves)
+			h.publishAll(context.Background(), next...)
 		})
 		h.starts(j, who)
 	}
 	return out
 }
+
+// named reports whether a nonce is that of the job. Nobody knows one of a job that was never
+// queued.
+func (j *job) named(nonce string) bool { return j.nonce != "" && j.nonce == nonce }
 
 // starts reports that a call of an attempt begins.
 func (h *Hub) starts(j *job, who string) {
@@ -291,15 +297,12 @@ func (h *Hub) takeBack(who string, has []remote.Held, lost bool) {
 			j.end(ending{err: fmt.Errorf("the worker %s %s", who, killed)})
 			continue
 		}
-		j.holder, j.since, j.queued = "", time.Now(), time.Now()
+		j.holder, j.since = "", time.Now()
 		h.settle(j)
 		h.dismiss(j)
 		delete(h.tickets, j.ticket)
-		h.work.Go(func() {
-			if err := h.publish(context.Background(), j); err != nil && !h.closing() {
-				h.warn("queueing a job: %v", err)
-			}
-		})
+		h.goOut(j)
+		h.work.Go(func() { h.publishAll(context.Background(), j) })
 	}
 }
 
@@ -315,7 +318,7 @@ func (h *Hub) has(who string, held remote.Held) remote.State {
 		return remote.OK
 	case j == nil:
 		return remote.Cancelled
-	case j.nonce != held.Nonce:
+	case !j.named(held.Nonce):
 		return remote.Cancelled
 	case j.holder == "" && h.awaited(who, held.ID, held.Grant): // it was silent for a while, and nobody else has it
 		j.holder, j.since = who, time.Now()

@@ -118,15 +118,12 @@ func (f *fleet) queue(h *Hub, n int) {
 		all.Go(func() {
 			for i := p; i < n; i += publishers {
 				req := agent.Request{View: rows[i%len(rows)], Attempt: i / len(rows), Image: sandbox.Image{Ref: "img", ID: "sha256:1"}}
-				j, err := h.newJob(order{role: remote.Produce, key: record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}, kind: "p", phase: verdict.PhaseProduce, request: remote.Request{Produce: &req}})
-				if err == nil {
-					h.add(j)
-					err = h.publish(f.Context(), j)
-				}
-				if err != nil {
+				j := h.newJob(f.Context(), order{role: remote.Produce, key: record.AttemptKey{Task: req.View.ID(), Attempt: req.Attempt}, kind: "p", phase: verdict.PhaseProduce, request: remote.Request{Produce: &req}})
+				if err := h.add(j); err != nil {
 					f.Error(err)
 					return
 				}
+				h.enqueue(f.Context(), j)
 			}
 		})
 	}

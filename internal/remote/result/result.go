@@ -41,7 +41,7 @@ var (
 // [ErrOther] and [ErrLate], the holder has sent what cannot be taken.
 func (j Job) Read(who string, r remote.Result) (remote.Outcome, error) {
 	switch {
-	case j.Nonce != r.Nonce:
+	case j.Nonce == "" || j.Nonce != r.Nonce:
 		return remote.Outcome{}, ErrOther
 	case j.Holder != who || j.Grant != r.Grant:
 		return remote.Outcome{}, ErrLate
