@@ -54,6 +54,22 @@ func UnixMode(m fs.FileMode) uint32 {
 	return mode
 }
 
+// The beginnings of the names of the attributes in which the kernel keeps an overlay's
+// marks, such as that a folder covers those below it. The first are for the host's root.
+const (
+	rootMarks = "trusted.overlay."
+	userMarks = "user.overlay."
+)
+
+// Marks returns what the attributes of marks begin with in the overlays of this process.
+// Programs in a sandbox can set those of the other kind.
+func Marks() string {
+	if Rootless() {
+		return userMarks
+	}
+	return rootMarks
+}
+
 // MaxLayers is how many layers an overlay can have.
 const MaxLayers = 500
 
@@ -96,8 +112,8 @@ func overlay(target string, layers []string, upper, work string) (err error) {
 		lower[len(layers)-1-i] = name // the kernel wants the highest first
 	}
 	flags, options := uintptr(unix.MS_NODEV|unix.MS_NOSUID), overlayOptions+",lowerdir="+strings.Join(lower, ":")
-	if Rootless() {
-		options = "userxattr," + options // others are for the host's root
+	if Marks() == userMarks {
+		options = "userxattr," + options
 	}
 	if upper == "" {
 		flags |= unix.MS_RDONLY

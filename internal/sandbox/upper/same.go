@@ -111,7 +111,7 @@ func (c *comparer) attributes(f *os.File) (map[string]string, error) {
 	var out map[string]string
 	for name := range strings.SplitSeq(string(c.buf[0][:n]), "\x00") {
 		// Those of the first kind are root's own, those of the last every file's.
-		if name == "" || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, c.markName("")) || name == "security.selinux" {
+		if name == "" || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, c.marks) || name == "security.selinux" {
 			continue
 		}
 		n, err := unix.Fgetxattr(int(f.Fd()), name, c.buf[1])

@@ -40,10 +40,8 @@ type Layer struct {
 	// IDBase is the host's ID of the sandbox's user 0, in the upper layer. The
 	// layers below have the sandbox's own IDs.
 	IDBase int
-	// UserXattr says that the overlay was mounted with the option of this name, as
-	// it is without root's rights: the attributes of one kind are the kernel's
-	// marks then, and those of the other are what a sandbox can set.
-	UserXattr bool
+
+	marks string // what the attributes of the kernel's marks begin with; tests set it
 }
 
 // Changes lists what differs from the image; see [sandbox.RootReader]. The kernel

@@ -134,14 +134,13 @@ func TestDeepAndOddPaths(t *testing.T) {
 // anything, and the kernel's own do.
 func TestMarksOfPrograms(t *testing.T) {
 	for name, tt := range map[string]struct {
-		attribute string
-		user      bool
-		want      []string
+		attribute, marks string
+		want             []string
 	}{
-		"root's overlay, program's attribute":   {"user.overlay.opaque", false, []string{"/d modified directory"}},
-		"root's overlay, kernel's":              {"trusted.overlay.opaque", false, []string{"/d/f deleted"}},
-		"user's overlay, kernel's":              {"user.overlay.opaque", true, []string{"/d/f deleted"}},
-		"user's overlay, one of the other kind": {"trusted.overlay.opaque", true, nil},
+		"root's overlay, program's attribute":   {"user.overlay.opaque", "trusted.overlay.", []string{"/d modified directory"}},
+		"root's overlay, kernel's":              {"trusted.overlay.opaque", "trusted.overlay.", []string{"/d/f deleted"}},
+		"user's overlay, kernel's":              {"user.overlay.opaque", "user.overlay.", []string{"/d/f deleted"}},
+		"user's overlay, one of the other kind": {"trusted.overlay.opaque", "user.overlay.", nil},
 	} {
 		l, upper := plain(t, func(lower, upper string) {
 			must(t, os.Mkdir(lower+"/d", 0o755), os.WriteFile(lower+"/d/f", nil, 0o644), os.Mkdir(upper+"/d", 0o755))
@@ -149,7 +148,7 @@ func TestMarksOfPrograms(t *testing.T) {
 		if err := unix.Setxattr(upper+"/d", tt.attribute, []byte("y"), 0); err != nil {
 			t.Skipf("the attribute %s cannot be set: %v", tt.attribute, err)
 		}
-		l.UserXattr = tt.user
+		l.marks = tt.marks
 		if d := cmp.Diff(tt.want, changesOf(t, l)); d != "" {
 			t.Errorf("%s: changes (-want +got):\n%s", name, d)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/pathname"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/mountns"
 )
 
 // view is a layer with those below it, open.
@@ -24,6 +25,9 @@ type view struct {
 
 func (l Layer) view(ctx context.Context) (*view, error) {
 	v := &view{Layer: l, ctx: ctx}
+	if v.marks == "" {
+		v.marks = mountns.Marks()
+	}
 	lower := slices.Clone(l.Lower)
 	slices.Reverse(lower)
 	for _, root := range append([]*os.Root{l.Upper}, lower...) {
@@ -175,18 +179,10 @@ func openAt(dir *os.File, path string, flags uint64) (*os.File, error) {
 	}
 }
 
-// markName is the attribute in which the kernel keeps a mark.
-func (v *view) markName(name string) string {
-	if v.UserXattr {
-		return "user.overlay." + name
-	}
-	return "trusted.overlay." + name
-}
-
 // mark returns the value of a mark, "" if there is none.
 func (v *view) mark(f *os.File, name string) (string, error) {
 	value := make([]byte, 8) // enough for those that are looked at
-	n, err := unix.Fgetxattr(int(f.Fd()), v.markName(name), value)
+	n, err := unix.Fgetxattr(int(f.Fd()), v.marks+name, value)
 	switch {
 	case errors.Is(err, unix.ENODATA), errors.Is(err, unix.EOPNOTSUPP):
 		return "", nil
@@ -258,7 +254,7 @@ func (v *view) whiteout(p part, name string, st *unix.Stat_t) (bool, error) {
 	default:
 		return false, nil
 	}
-	_, err := unix.Lgetxattr("/proc/self/fd/"+strconv.Itoa(int(p.dir.Fd()))+"/"+name, v.markName("whiteout"), nil)
+	_, err := unix.Lgetxattr("/proc/self/fd/"+strconv.Itoa(int(p.dir.Fd()))+"/"+name, v.marks+"whiteout", nil)
 	if errors.Is(err, unix.ENODATA) {
 		return false, nil
 	}

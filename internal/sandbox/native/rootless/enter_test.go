@@ -3,12 +3,14 @@ package rootless_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,9 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/mountns"
 	"securebench/internal/sandbox/native/rootless"
 	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/sandbox/upper"
 )
 
 // The user that tests become, and the users that it may map.
@@ -103,8 +107,29 @@ func mount(dir string) error {
 		if entries, list := os.ReadDir(filepath.Join(root, "folder")); len(entries) > 0 {
 			return fmt.Errorf("a folder that was made anew has %v, %w", entries, list)
 		}
-		return err
+		return errors.Join(err, changes(dirs[2], dirs[:2]))
 	})
+}
+
+// changes checks what is read from the upper folder of mount: that the folder was made
+// anew, so that the file in it is gone.
+func changes(top string, below []string) (err error) {
+	var l upper.Layer
+	if l.Upper, err = os.OpenRoot(top); err != nil {
+		return err
+	}
+	for _, dir := range below {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return err
+		}
+		l.Lower = append(l.Lower, root)
+	}
+	all, err := l.Changes(context.Background(), 10)
+	if err == nil && !slices.Contains(all, sandbox.Change{Path: "/folder/f", Kind: sandbox.Deleted}) {
+		err = fmt.Errorf("the changes are %v", all)
+	}
+	return err
 }
 
 // enter starts the test binary as another user, who has programs that map users as

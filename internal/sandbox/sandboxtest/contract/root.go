@@ -32,6 +32,8 @@ var folderOwner = sandbox.User{UID: 1000, GID: 1000}
 func Root() fs.FS {
 	return fstest.MapFS{
 		"suite":            {Mode: fs.ModeDir | 0o750},
+		"suite/anew":       {Mode: fs.ModeDir | 0o755},
+		"suite/anew/old":   {Mode: 0o644, Data: []byte("old\n")},
 		"suite/dir":        {Mode: fs.ModeDir | 0o755},
 		"suite/dir/run.sh": {Mode: 0o755, Data: []byte("#!/bin/sh\n")},
 		"suite/file":       {Mode: 0o644, Data: []byte("hello\n")},
@@ -252,6 +254,7 @@ func (s *suite) changes(t *testing.T, r sandbox.RootReader) {
 		return c.Kind == sandbox.Modified && c.Type == sandbox.Directory
 	})
 	want := []sandbox.Change{
+		{Path: "/suite/anew/old", Kind: sandbox.Deleted},
 		{Path: "/suite/dir/run.sh", Kind: sandbox.Modified, Type: sandbox.RegularFile},
 		{Path: "/suite/file", Kind: sandbox.Modified, Type: sandbox.RegularFile},
 		{Path: "/suite/gone", Kind: sandbox.Deleted},

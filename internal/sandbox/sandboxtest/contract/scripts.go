@@ -35,7 +35,7 @@ const (
 	scriptMounts = "cat /input/data/a.txt > /workspace/copy; { echo x > /input/data/new; } 2>/dev/null && echo created; " +
 		"rm -f /input/data/a.txt 2>/dev/null && echo removed; exit 0"
 	scriptChange = "echo changed > /suite/file; rm /suite/gone; mkdir /suite/new; echo new > /suite/new/file; " +
-		"ln -s /etc /suite/new/link; mkfifo /suite/new/fifo; chmod 700 /suite/dir/run.sh"
+		"ln -s /etc /suite/new/link; mkfifo /suite/new/fifo; chmod 700 /suite/dir/run.sh; rm -r /suite/anew; mkdir /suite/anew"
 	scriptNested = "cat /workspace/in/data/a.txt; echo x > /workspace/in/new; { echo x > /workspace/in/data/new; } 2>/dev/null; " +
 		"rm -f /workspace/in/data/a.txt 2>/dev/null; exit 0"
 	scriptFillRoot = "head -c 100000000 /dev/zero > /suite/big; while :; do sleep 1; done"
@@ -240,6 +240,8 @@ func changeRoot(p *sandboxtest.Process) error {
 		func() error { return os.Symlink("/etc", at("new/link")) },
 		func() error { return syscall.Mkfifo(at("new/fifo"), 0o644) },
 		func() error { return os.Chmod(at("dir/run.sh"), 0o700) },
+		func() error { return os.RemoveAll(at("anew")) },
+		func() error { return os.Mkdir(at("anew"), 0o755) },
 	)
 }
 
