@@ -252,17 +252,24 @@ func TestBothRestarted(t *testing.T) {
 }
 
 // TestAlone: a worker that has nothing to do waits for a run as long as it was told; one
-// with a result waits until that is answered.
+// with a result waits until that is answered. On a busy machine the wait can be over before
+// the run has answered at all.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	f, g := newFleet(t), newGated()
 	f.o.Lease = time.Hour
 	waits := func(o *worker.Options) { o.Wait = time.Second }
 	h := f.open()
-	idle, busy := f.start(f.invite("idle", remote.Verify), site{}, waits), f.start(f.invite("busy", remote.Produce), g.site(1), waits)
+	credential := f.invite("busy", remote.Produce)
+	idle, busy := f.start(f.invite("idle", remote.Verify), site{}, waits), f.start(credential, g.site(1), waits)
 	f.begin(h, "task")
-	<-g.began
-	awaittest.Until(t, "both", func() bool { return len(h.Workers()) == 2 })
+	awaittest.Until(t, "the agent's begin", func() bool {
+		if len(busy.done) > 0 {
+			busy = f.start(credential, g.site(1), waits)
+		}
+		return len(g.began) > 0
+	})
+	awaittest.Until(t, "both", func() bool { return len(h.Workers()) == 2 || len(idle.done) > 0 })
 	f.kill(h)
 	killed := time.Now()
 	close(g.finish)
@@ -280,7 +287,7 @@ func TestAlone(t *testing.T) {
 	if err := h.Close(t.Context(), true); err != nil {
 		t.Error(err)
 	}
-	if err := busy.ended(t); err != nil {
+	if err := busy.ended(t); err != nil && fault.KindOf(err) != fault.Refused {
 		t.Error(err)
 	}
 }
