@@ -14,9 +14,10 @@ import (
 // like) and without the tokens that start and stop the turns of a chat. A block of reasoning that is never closed reaches to
 // the end, and a closing tag without an opening one closes a block that began before
 // the text.
-func Said(candidate string) string {
-	return cutTurns(cutReasoning(fences.Replace(candidate)))
-}
+func Said(candidate string) string { return cutTurns(WithoutReasoning(candidate)) }
+
+// WithoutReasoning returns what a candidate says without reasoning, with the tokens of a chat.
+func WithoutReasoning(candidate string) string { return cutReasoning(fences.Replace(candidate)) }
 
 // fences writes the other ways in which models fence their reasoning and their answers
 // as tags.
