@@ -24,13 +24,13 @@ func TestRowsBeyondRecords(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&b, `,"%s%08d":%q`, strings.Repeat("\U0001f389", 30), i, strings.Repeat("\u00e9", 100))
 		}
-		return `{"id":"wide","family":"tool_call","input":{"prompt":"x"` + b.String() + `}}`
+		return `{"id":"wide","family":"browser_task","input":{"prompt":"x"` + b.String() + `}}`
 	}
 	tests := []struct {
 		name, row, want string
 	}{
 		{"4096 values", values(4095), ""},
-		{"4097 values", values(4096), `pack/tasks.jsonl:2:1: task 'wide' (tool_call) has 4097 values in input and eval, more than 4096: each is listed in the task's record (combine them into one list or object)`},
+		{"4097 values", values(4096), `pack/tasks.jsonl:2:1: task 'wide' (browser_task) has 4097 values in input and eval, more than 4096: each is listed in the task's record (combine them into one list or object)`},
 		{"27 MB", `{"id":"long","family":"short_answer","input":{"question":"` + strings.Repeat("x", 27<<20) + `"},"eval":{"accepted_answers":["4"]}}`,
 			"pack/tasks.jsonl:2: the row is longer than 16777216 bytes"},
 	}

@@ -24,7 +24,7 @@ type familyRows struct {
 	nothing     string // the verdict where the agent does nothing
 }
 
-// sixFamilies are all families that have a verifier.
+// sixFamilies are six of the families that have a verifier.
 func sixFamilies(image string) []familyRows {
 	repoInput, repoEval := changes(repoImage).row(attack{}, "")
 	say := func(text string) string { return "printf '%s\\n' '" + text + "'" }

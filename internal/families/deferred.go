@@ -7,15 +7,10 @@ import (
 
 // Deferred describes the families that packs may contain but that have no verifier yet:
 // their rows are accepted unchecked, their values get lanes, and their tasks stay
-// pending. They are tool_call, browser_task, desktop_task, artifact_task,
+// pending. They are browser_task, desktop_task, artifact_task,
 // multimodal_qa and preference_pair.
 func Deferred() []family.Family {
 	return []family.Family{
-		declare("tool_call", map[string]task.Lane{
-			"initial_state":        task.EvaluationInputs,
-			"expected_calls":       task.Hidden,
-			"expected_final_state": task.Hidden,
-		}),
 		declare("browser_task", map[string]task.Lane{
 			"credentials":   task.EvaluationInputs,
 			"success_check": task.Hidden,

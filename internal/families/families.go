@@ -9,6 +9,7 @@ import (
 	"securebench/internal/family/repopatch"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/family/terminaltask"
+	"securebench/internal/family/toolcall"
 )
 
 // All returns the registry of all families. A new family adds one line here.
@@ -20,5 +21,6 @@ func All() family.Registry {
 		codecompletion.Family(),
 		repopatch.Family(),
 		terminaltask.Family(),
+		toolcall.Family(),
 	)...)
 }

@@ -20,7 +20,7 @@ import (
 func TestOnlyThePublicLaneIsVisible(t *testing.T) {
 	const canary = "CANARY-7f3a"
 	rows := []string{
-		`{"id":"a","family":"tool_call","input":{"prompt":"p"},"eval":{"expected_calls":["` + canary + `"],"new_key":{"x":"` + canary + `"}},"metadata":{"answer":"` + canary + `"}}`,
+		`{"id":"a","family":"browser_task","input":{"prompt":"p"},"eval":{"success_check":["` + canary + `"],"new_key":{"x":"` + canary + `"}},"metadata":{"answer":"` + canary + `"}}`,
 		`{"id":"b","family":"unheard_of","input":{"x":1},"eval":{"y":"` + canary + `","tests":"` + canary + `"}}`,
 		`{"id":"c","family":"code_completion","input":{"prompt":"p"},"eval":{"tests":{"source":"inline","code":"` + canary + `"},"reference_solution":"` + canary + `"}}`,
 	}

@@ -21,6 +21,7 @@ import (
 	"securebench/internal/family/repopatch"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/family/terminaltask"
+	"securebench/internal/family/toolcall"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/task"
@@ -29,7 +30,7 @@ import (
 func registry() family.Registry {
 	return family.NewRegistry(append(families.Deferred(),
 		multiplechoice.Family(), shortanswer.Family(), freeresponse.Family(),
-		codecompletion.Family(), repopatch.Family(), terminaltask.Family())...)
+		codecompletion.Family(), repopatch.Family(), terminaltask.Family(), toolcall.Family())...)
 }
 
 const manifest = "id: p\nversion: 1\n"
@@ -191,7 +192,7 @@ func TestManifestDefaultIsReportedOnce(t *testing.T) {
 }
 
 func TestLanesAndOrder(t *testing.T) {
-	row := `{"id":"a","family":"tool_call","eval":{"other":1,"initial_state":{"k": 2},"expected_calls":[]},` +
+	row := `{"id":"a","family":"browser_task","eval":{"other":1,"credentials":{"k": 2},"success_check":[]},` +
 		`"assets":[{"path":"f.txt","mount":"g.txt","read_only":false}],"input":{"tools":[ ],"prompt":"p"},"metadata":{"answer":"m"}}`
 	p, errs, _ := load(t, write(t, manifest, []string{row}, "assets/f.txt"))
 	if errs != "" {
@@ -206,13 +207,13 @@ func TestLanesAndOrder(t *testing.T) {
 	if diff := cmp.Diff(want, c.Agent().Payload()); diff != "" {
 		t.Error(diff)
 	}
-	want = append(want, task.Resource{Name: "initial_state", Lane: task.EvaluationInputs, Value: []byte(`{"k":2}`)})
+	want = append(want, task.Resource{Name: "credentials", Lane: task.EvaluationInputs, Value: []byte(`{"k":2}`)})
 	if diff := cmp.Diff(want, c.TestSandbox().Payload()); diff != "" {
 		t.Error(diff)
 	}
 	want = append(want[:3:3],
 		task.Resource{Name: "other", Lane: task.Hidden, Value: []byte(`1`)},
-		task.Resource{Name: "expected_calls", Lane: task.Hidden, Value: []byte(`[]`)})
+		task.Resource{Name: "success_check", Lane: task.Hidden, Value: []byte(`[]`)})
 	if diff := cmp.Diff(want, c.Evaluator().Payload()); diff != "" {
 		t.Error(diff)
 	}
@@ -234,7 +235,7 @@ func TestLaneTable(t *testing.T) {
 		"repo_patch":      "candidate_policy=evaluation_inputs gold_patch=hidden tests=evaluation_inputs",
 		"terminal_task": "capture=evaluation_inputs checker=evaluation_inputs expected_state=hidden needed_commands=evaluation_inputs " +
 			"run_tests=evaluation_inputs solution=hidden start=evaluation_inputs test_files=evaluation_inputs",
-		"tool_call":       "expected_calls=hidden expected_final_state=hidden initial_state=evaluation_inputs",
+		"tool_call":       "answer=hidden expected_calls=hidden expected_final_state=hidden initial_state=evaluation_inputs match=hidden simulator=evaluation_inputs",
 		"browser_task":    "credentials=evaluation_inputs success_check=hidden",
 		"desktop_task":    "success_check=hidden",
 		"artifact_task":   "reference_artifact=hidden rubric=hidden",

@@ -1,0 +1,77 @@
+// Package toolcall is the tool_call family: a request, tools, and the calls of them that
+// an agent must state. Nothing is called: what the agent writes is read by package calls
+// and compared with what the row expects.
+//
+// By the rule json, arguments satisfy the tool's JSON Schema and each equals an accepted
+// value: numbers by their value, texts exactly, lists in order, objects by their members.
+// The rule bfcl is that of the Berkeley Function-Calling Leaderboard's own scorer. Calls
+// and expectations are matched as many as can be, whatever their order.
+//
+// A row with a simulator, whose tools an agent calls, is not scored yet.
+package toolcall
+
+import (
+	"fmt"
+
+	"securebench/internal/family"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/toolcall/calls"
+	"securebench/internal/task"
+	"securebench/internal/verdict"
+)
+
+// newVerifier returns the family's verifier. It needs no sandbox.
+func newVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+
+func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+	k, err := keyOf(v)
+	if err != nil {
+		return nil, fmt.Errorf("reading the expected calls of task %s: %w", v.ID(), err)
+	}
+	return k, nil
+}
+
+// keyOf reads what the row of a task expects.
+func keyOf(v task.EvaluatorView) (*key, error) {
+	tools, _ := v.Get("tools")
+	list, _ := v.Get("expected_calls")
+	how, _ := v.Get("match")
+	return newKey(tools.Value, list.Value, how.Value)
+}
+
+// Match scores a candidate.
+func (k *key) Match(candidate string) family.Verdict { return k.score(candidate, false) }
+
+// MatchCutOff scores a candidate that was cut off: that it states no call yet says nothing.
+func (k *key) MatchCutOff(candidate string) family.Verdict { return k.score(candidate, true) }
+
+func (k *key) score(candidate string, cut bool) family.Verdict {
+	said, read := answer.Said(candidate), calls.Read
+	if k.match.Rule == ruleBFCL { // whose scorer reads the tokens of a chat as text
+		said, read = answer.WithoutReasoning(candidate), calls.ReadOfficial
+	}
+	metadata := map[string]any{
+		"candidate_answer": textmatch.Excerpt(candidate),
+		"expected_answer":  task.Redacted,
+		"match_rule":       k.match.Rule,
+	}
+	if textmatch.Strip(said) == "" {
+		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
+	}
+	list, state := read(said)
+	metadata["stated_calls"] = len(list)
+	switch {
+	case state == calls.Ambiguous:
+		return textmatch.Fail(verdict.AmbiguousAnswer, "the candidate states several lists of calls that differ", metadata)
+	case state == calls.Broken:
+		return textmatch.Fail(verdict.WrongAnswer, "what looks like calls cannot be read", metadata)
+	case len(list) == 0 && cut:
+		return textmatch.Fail(verdict.WrongAnswer, "the candidate was cut off before it stated a call", metadata)
+	case state == calls.Nothing && len(k.expected) > 0:
+		return textmatch.Fail(verdict.WrongAnswer, "the candidate states no calls in a form that is read", metadata)
+	case !k.meets(list):
+		return textmatch.Fail(verdict.WrongAnswer, "the candidate states other calls", metadata)
+	}
+	return textmatch.Pass(metadata)
+}
