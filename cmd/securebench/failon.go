@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"securebench/internal/compare"
+	"securebench/internal/console"
 	"securebench/internal/earlier"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
@@ -19,7 +21,7 @@ import (
 )
 
 // wantFailOn says what a condition may be.
-const wantFailOn = "failed, pending, any, rate<0.8, truncated>1%, empty>1%, refused>1% or regression:RUN"
+const wantFailOn = "failed, pending, any, rate<0.8, judged-rate<0.8, truncated>1%, empty>1%, refused>1% or regression:RUN"
 
 // failConditions are the conditions of --fail-on that the operator gave.
 type failConditions struct {
@@ -29,10 +31,11 @@ type failConditions struct {
 
 type failCondition struct {
 	text   string
-	below  float64 // the rate, for "rate<"
-	share  string  // of attempts, for "truncated>" and its like
-	above  float64 // the share
-	run    string  // for "regression:"
+	below  float64       // the rate, for "rate<" and "judged-rate<"
+	basis  verdict.Basis // of that rate
+	share  string        // of attempts, for "truncated>" and its like
+	above  float64       // the share
+	run    string        // for "regression:"
 	before *earlier.Run
 }
 
@@ -41,12 +44,13 @@ func parseFailOn(words []string) (*failConditions, error) {
 	c := &failConditions{}
 	for _, word := range words {
 		next := failCondition{text: word}
-		rate, isRate := strings.CutPrefix(word, "rate<")
+		basis, rate, isRate := cutRate(word)
 		share, most, isShare := strings.Cut(word, ">")
 		name, isRegression := strings.CutPrefix(word, "regression:")
 		switch {
 		case isRate:
 			var ok bool
+			next.basis = basis
 			if next.below, ok = parseRate(rate); !ok {
 				return nil, fault.As(fault.Usage, fmt.Errorf("--fail-on %s: want a rate above 0 and up to 1, such as rate<0.8 or rate<80%%", redact.Quote(word)))
 			}
@@ -63,6 +67,22 @@ func parseFailOn(words []string) (*failConditions, error) {
 		c.all = append(c.all, next)
 	}
 	return c, nil
+}
+
+// judgedRate begins a condition on the rate of what a judge decides on, computedRate one on
+// all others: no condition is about both together.
+const (
+	computedRate = "rate<"
+	judgedRate   = "judged-rate<"
+)
+
+// cutRate reads which rate a condition is about.
+func cutRate(word string) (b verdict.Basis, rate string, ok bool) {
+	if rate, ok = strings.CutPrefix(word, judgedRate); ok {
+		return verdict.Judged, rate, true
+	}
+	rate, ok = strings.CutPrefix(word, computedRate)
+	return verdict.Computed, rate, ok
 }
 
 // parseRate reads a number, or one in percent.
@@ -109,6 +129,9 @@ func (c *failConditions) Load(ctx context.Context, trust evidence.Trust) (err er
 // they are of another, or lack some of the tasks.
 func (c *failConditions) Accept(w *workload.Workload) error {
 	for _, one := range c.all {
+		if err := one.about(len(w.Rows), w.Judged()); err != nil {
+			return err
+		}
 		if one.before == nil {
 			continue
 		}
@@ -124,6 +147,18 @@ func (c *failConditions) Accept(w *workload.Workload) error {
 		if n := len(lacking); n > 0 {
 			return fault.As(fault.Refused, fmt.Errorf("%s lacks %d of the tasks of this run, such as %s: choose the rows that it has", name, n, redact.Quote(lacking[0].ID)))
 		}
+	}
+	return nil
+}
+
+// about refuses a condition on a rate that no task of the run has.
+func (one failCondition) about(tasks, judged int) error {
+	switch {
+	case one.below == 0 || tasks == 0:
+	case one.basis == verdict.Computed && judged == tasks:
+		return fault.Errorf(fault.Refused, "--fail-on %s: a judge decides on all %s: give %s", redact.Quote(one.text), console.Plural(tasks, "task"), judgedRate)
+	case one.basis == verdict.Judged && judged == 0:
+		return fault.Errorf(fault.Refused, "--fail-on %s: no task asks for a judge: give %s", redact.Quote(one.text), computedRate)
 	}
 	return nil
 }
@@ -165,8 +200,9 @@ func (c *failConditions) Given(name string, m record.Manifest) error {
 
 // finished counts the attempts of a finished run.
 type finished struct {
-	Planned, Passed, Failed, Pending int
-	Answers                          verdict.Answers
+	Planned pipeline.Planned
+	Counts  verdict.ByBasis[verdict.Counts]
+	Answers verdict.Answers
 	// Read returns the tasks of the run.
 	Read func() (*earlier.Run, error)
 }
@@ -188,20 +224,47 @@ func (c *failConditions) Check(r finished) error {
 				add(one, "in %d of %d tasks, a smaller share of attempts passed than there: %s", len(worse), len(run.Tasks), redact.QuoteFew(worse))
 			}
 		case one.share != "":
-			if n := one.counted(r.Answers); float64(n) > one.above*float64(r.Planned) {
-				add(one, "%d of %d attempts", n, r.Planned)
+			if n := one.counted(r.Answers); float64(n) > one.above*float64(r.Planned.All) {
+				add(one, "%d of %d attempts", n, r.Planned.All)
 			}
 		case one.below > 0:
-			if r.Planned == 0 {
+			passed, planned := r.Counts.Of(one.basis).Passed, r.Planned.Of(one.basis)
+			if planned == 0 {
 				add(one, "there is no task")
-			} else if rate := float64(r.Passed) / float64(r.Planned); rate < one.below {
-				add(one, "the rate is %.4g, %d of %d", rate, r.Passed, r.Planned)
+			} else if rate := float64(passed) / float64(planned); rate < one.below {
+				add(one, "the rate is %.4g, %d of %d", rate, passed, planned)
 			}
-		case one.text != "pending" && r.Failed > 0, one.text != "failed" && r.Pending > 0:
-			add(one, "%d failed, %d pending", r.Failed, r.Pending)
+		default:
+			if found := one.found(&r.Counts); found != "" {
+				add(one, "%s", found)
+			}
 		}
 	}
 	return fault.As(fault.Threshold, errors.Join(met...))
+}
+
+// found says how many attempts failed or are pending, by basis, "" if the condition is
+// about none of them.
+func (one failCondition) found(counts *verdict.ByBasis[verdict.Counts]) string {
+	var parts []string
+	met := false
+	for _, basis := range verdict.Bases() {
+		n := counts.Of(basis)
+		pending := n.Pending + n.Infrastructure
+		met = met || one.text != "pending" && n.Failed > 0 || one.text != "failed" && pending > 0
+		if n.Failed == 0 && pending == 0 {
+			continue
+		}
+		part := fmt.Sprintf("%d failed, %d pending", n.Failed, pending)
+		if basis == verdict.Judged {
+			part = basis.String() + ": " + part
+		}
+		parts = append(parts, part)
+	}
+	if !met {
+		return ""
+	}
+	return strings.Join(parts, "; ")
 }
 
 // regressionsOf are the ids of the tasks that passed a smaller share of attempts.

@@ -7,21 +7,38 @@ import (
 
 	"securebench/internal/earlier"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/verdict"
 )
 
 func TestParseFailOn(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"failed", "pending", "any", "rate<0.8", "rate<80%", "rate<1", "rate<1e-3", "regression:a:b", "regression:any"} {
+	for _, good := range []string{"failed", "pending", "any", "rate<0.8", "rate<80%", "rate<1", "rate<1e-3", "judged-rate<0.8", "judged-rate<1%", "regression:a:b", "regression:any"} {
 		if _, err := parseFailOn([]string{good}); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "fail", "rate", "rate<", "rate<0", "rate<1.1", "rate<101%", "rate<NaN", "rate<-1", "rate<80%%", "rate<inf", "rate>0.5", "rate<=0.5", "regression:", "regression"} {
+	for _, bad := range []string{"", "fail", "rate", "rate<", "rate<0", "rate<1.1", "rate<101%", "rate<NaN", "rate<-1", "rate<80%%", "rate<inf", "rate>0.5", "rate<=0.5", "judged-rate<0", "judged-rate>0.5", "judged-failed", "regression:", "regression"} {
 		if _, err := parseFailOn([]string{"failed", bad}); fault.KindOf(err) != fault.Usage {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
+}
+
+// result is that of a run of which all was computed.
+func result(planned, passed, failed, pending int) finished {
+	r := finished{Planned: pipeline.Planned{All: planned}}
+	*r.Counts.Of(verdict.Computed) = verdict.Counts{Passed: passed, Failed: failed, Pending: pending}
+	return r
+}
+
+// with adds what was judged in the same run.
+func (r finished) with(planned, passed, failed, pending int) finished {
+	r.Planned.All += planned
+	r.Planned.Judged = planned
+	*r.Counts.Of(verdict.Judged) = verdict.Counts{Passed: passed, Failed: failed, Pending: pending}
+	return r
 }
 
 func TestFailOn(t *testing.T) {
@@ -35,22 +52,29 @@ func TestFailOn(t *testing.T) {
 		tasks  []earlier.Task
 		want   string // "" for not met
 	}{
-		"nothing asked":          {"", finished{Planned: 3, Failed: 3}, nil, ""},
-		"failed":                 {"failed", finished{Planned: 3, Passed: 2, Failed: 1}, nil, "--fail-on failed: 1 failed, 0 pending"},
-		"failed, only pending":   {"failed", finished{Planned: 3, Passed: 2, Pending: 1}, nil, ""},
-		"pending":                {"pending", finished{Planned: 3, Passed: 2, Pending: 1}, nil, "0 failed, 1 pending"},
-		"pending, only failed":   {"pending", finished{Planned: 3, Passed: 2, Failed: 1}, nil, ""},
-		"any, failed":            {"any", finished{Planned: 3, Failed: 1}, nil, "1 failed"},
-		"any, pending":           {"any", finished{Planned: 3, Pending: 1}, nil, "1 pending"},
-		"any, neither":           {"any", finished{Planned: 3, Passed: 3}, nil, ""},
-		"a rate below":           {"rate<0.8", finished{Planned: 100, Passed: 79, Failed: 21}, nil, "the rate is 0.79, 79 of 100"},
-		"the rate itself":        {"rate<0.8", finished{Planned: 10, Passed: 8}, nil, ""},
-		"percent":                {"rate<57%", finished{Planned: 100, Passed: 57}, nil, ""},
-		"pending counts":         {"rate<0.6", finished{Planned: 4, Passed: 2, Pending: 2}, nil, "2 of 4"},
+		"nothing asked":          {"", result(3, 0, 3, 0), nil, ""},
+		"failed":                 {"failed", result(3, 2, 1, 0), nil, "--fail-on failed: 1 failed, 0 pending"},
+		"failed, only pending":   {"failed", result(3, 2, 0, 1), nil, ""},
+		"pending":                {"pending", result(3, 2, 0, 1), nil, "0 failed, 1 pending"},
+		"pending, only failed":   {"pending", result(3, 2, 1, 0), nil, ""},
+		"any, failed":            {"any", result(3, 0, 1, 0), nil, "1 failed"},
+		"any, pending":           {"any", result(3, 0, 0, 1), nil, "1 pending"},
+		"any, neither":           {"any", result(3, 3, 0, 0), nil, ""},
+		"a rate below":           {"rate<0.8", result(100, 79, 21, 0), nil, "the rate is 0.79, 79 of 100"},
+		"the rate itself":        {"rate<0.8", result(10, 8, 0, 0), nil, ""},
+		"percent":                {"rate<57%", result(100, 57, 0, 0), nil, ""},
+		"pending counts":         {"rate<0.6", result(4, 2, 0, 2), nil, "2 of 4"},
 		"no task":                {"rate<0.1", finished{}, nil, "there is no task"},
-		"no regression":          {"regression:x", finished{Planned: 4}, equal, ""},
-		"a regression":           {"regression:x", finished{Planned: 4}, worse, "in 1 of 2 tasks, a smaller share of attempts passed than there: a"},
-		"of two conditions, one": {"rate<0.1 failed", finished{Planned: 2, Passed: 1, Failed: 1}, nil, "--fail-on failed"},
+		"judged apart":           {"rate<0.8", result(10, 8, 2, 0).with(10, 0, 10, 0), nil, ""},
+		"no help of a judge":     {"rate<0.8", result(10, 7, 3, 0).with(90, 90, 0, 0), nil, "the rate is 0.7, 7 of 10"},
+		"a judged rate":          {"judged-rate<80%", result(90, 90, 0, 0).with(10, 7, 3, 0), nil, "the rate is 0.7, 7 of 10"},
+		"a judged rate, enough":  {"judged-rate<0.7", result(10, 0, 10, 0).with(10, 7, 3, 0), nil, ""},
+		"judged, failed":         {"failed", result(1, 1, 0, 0).with(1, 0, 1, 0), nil, "--fail-on failed: judged: 1 failed, 0 pending"},
+		"both failed":            {"any", result(1, 0, 1, 0).with(2, 0, 1, 1), nil, "1 failed, 0 pending; judged: 1 failed, 1 pending"},
+		"judged, pending":        {"pending", result(1, 0, 1, 0).with(1, 0, 0, 1), nil, "--fail-on pending: 1 failed, 0 pending; judged: 0 failed, 1 pending"},
+		"no regression":          {"regression:x", result(4, 0, 0, 0), equal, ""},
+		"a regression":           {"regression:x", result(4, 0, 0, 0), worse, "in 1 of 2 tasks, a smaller share of attempts passed than there: a"},
+		"of two conditions, one": {"rate<0.1 failed", result(2, 1, 1, 0), nil, "--fail-on failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conditions, err := parseFailOn(strings.Fields(c.words))
@@ -76,6 +100,28 @@ func TestFailOn(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestFailOnAbout: a condition on a rate that no task has is refused before the run.
+func TestFailOnAbout(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		word          string
+		tasks, judged int
+		want          string
+	}{
+		{"rate<1", 3, 3, "a judge decides on all 3 tasks: give judged-rate<"}, {"rate<1", 3, 2, ""}, {"rate<1", 3, 0, ""}, {"rate<1", 0, 0, ""},
+		{"judged-rate<1", 3, 0, "no task asks for a judge: give rate<"}, {"judged-rate<1", 3, 1, ""}, {"judged-rate<1", 3, 3, ""}, {"failed", 3, 3, ""},
+	} {
+		conditions, err := parseFailOn([]string{c.word})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = conditions.all[0].about(c.tasks, c.judged)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || fault.KindOf(err) != fault.Refused) {
+			t.Errorf("%s with %d of %d judged: %v, want %q", c.word, c.judged, c.tasks, err, c.want)
+		}
 	}
 }
 

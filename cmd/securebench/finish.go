@@ -21,6 +21,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/run"
 	"securebench/internal/source"
+	"securebench/internal/verdict"
 )
 
 // executeRun executes the run that the flags and arguments describe.
@@ -119,16 +120,16 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 		if r.EngineDead() {
 			note = " while the engine did not answer: the next start cleans up"
 		}
-		return fault.Errorf(kind, "interrupted after %d of %d%s; the records are kept in %s%s", sum.Total, sum.Planned, note, lines, resume)
+		return fault.Errorf(kind, "interrupted after %d of %d%s; the records are kept in %s%s", sum.Total, sum.Planned.All, note, lines, resume)
 	case errors.As(err, new(*pipeline.SpentError)):
-		return fault.Errorf(kind, "stopped after %d of %d: %s; the records are kept in %s; raise the budget, then: %s", sum.Total, sum.Planned, firstLine(err), lines, a.resumeCommand())
+		return fault.Errorf(kind, "stopped after %d of %d: %s; the records are kept in %s; raise the budget, then: %s", sum.Total, sum.Planned.All, firstLine(err), lines, a.resumeCommand())
 	case kind == fault.Interrupted: // by the run itself
 		how := "stopped"
-		if sum.Total == sum.Planned {
+		if sum.Total == sum.Planned.All {
 			how = "not signed"
 		}
 		return fault.Errorf(kind, "%s after %d of %d: %s; the records are kept in %s; correct the agent or its settings, then: %s (or give --keep-going to score it as it is)",
-			how, sum.Total, sum.Planned, firstLine(err), lines, a.resumeCommand())
+			how, sum.Total, sum.Planned.All, firstLine(err), lines, a.resumeCommand())
 	case errors.Is(err, record.ErrIntegrity):
 		return fault.Errorf(kind, "%s; what was recorded is kept in %s (undo the change and continue with --resume, or start over with --force)", firstLine(err), lines)
 	case errors.Is(err, commit.ErrOutput):
@@ -145,7 +146,7 @@ func firstLine(err error) string { return console.ErrorLines(err)[0] }
 
 // outcome returns the error of a run that ended normally.
 func (a *app) outcome(ctx context.Context, f *runFlags, r *run.Run, sum pipeline.Summary) error {
-	met := f.conditions.Check(finished{Planned: sum.Planned, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending + sum.Infrastructure, Answers: sum.Answers,
+	met := f.conditions.Check(finished{Planned: sum.Planned, Counts: sum.Counts, Answers: sum.Answers,
 		Read: func() (*earlier.Run, error) {
 			return earlier.Open(ctx, r.Config.OutputDir, evidence.Trust{Getenv: os.Getenv})
 		}})
@@ -168,7 +169,8 @@ func unsettled(sum pipeline.Summary, records, again string) error {
 }
 
 // summaryLine prints the summary on standard output: one line with these
-// fields, whatever the run's id and directory contain.
+// fields, whatever the run's id and directory contain. total are all records; verified and
+// passed are of what was computed, and what was judged has fields of its own.
 func (a *app) summaryLine(sum pipeline.Summary, records string, leftOut int) {
 	left := ""
 	if n := sum.AgentErrors; n > 0 {
@@ -177,8 +179,13 @@ func (a *app) summaryLine(sum pipeline.Summary, records string, leftOut int) {
 	if leftOut > 0 {
 		left += fmt.Sprintf(" left_out=%d", leftOut)
 	}
+	computed := sum.Counts.Of(verdict.Computed)
+	if n := sum.Planned.Judged; n > 0 {
+		judged := sum.Counts.Of(verdict.Judged)
+		left += fmt.Sprintf(" judged=%d judged_verified=%d judged_passed=%d", judged.Total, judged.Verified, judged.Passed)
+	}
 	fmt.Fprintf(a.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s%s\n",
-		redact.Quote(sum.RunID), sum.Total, sum.Status(), sum.Verified, sum.Passed, redact.Quote(records), left)
+		redact.Quote(sum.RunID), sum.Total, sum.Status(), computed.Verified, computed.Passed, redact.Quote(records), left)
 }
 
 // given reports whether a flag was given, in either spelling.

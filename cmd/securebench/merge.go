@@ -61,7 +61,7 @@ func (a *app) merge(ctx context.Context, dir string, shards []string) error {
 	a.summaryLine(res.Summary, res.Records, res.LeftOut)
 	switch sum := res.Summary; {
 	case !res.Complete():
-		return fault.Errorf(fault.Interrupted, "%d of %d attempts have a record, and the run is not signed; %s", sum.Total, sum.Planned, missing(res))
+		return fault.Errorf(fault.Interrupted, "%d of %d attempts have a record, and the run is not signed; %s", sum.Total, sum.Planned.All, missing(res))
 	case res.Broken != nil:
 		return fault.Errorf(fault.Interrupted, "not signed: %s; correct the agent or its settings and run it with --resume (or also with --keep-going to score it as it is)", firstLine(res.Broken))
 	default:

@@ -43,7 +43,9 @@ type Predicate struct {
 	RunID   string  `json:"run_id"`
 	Ended   string  `json:"ended"` // RFC 3339, UTC
 	Planned Planned `json:"planned"`
-	Counts  Counts  `json:"counts"`
+	Counts  Counts  `json:"counts"` // of what was computed
+	// Judged are those of attempts at rows that ask for a judge.
+	Judged Counts `json:"judged_counts,omitzero"`
 	// Records is the number of lines, and MerkleRoot the root of the tree over
 	// them (RFC 6962), so that missing records are noticed.
 	Records    int64  `json:"records"`
@@ -63,6 +65,7 @@ type Planned struct {
 	Tasks    int `json:"tasks"`
 	Attempts int `json:"attempts"`          // of each task
 	LeftOut  int `json:"left_out,omitzero"` // rows of the pack that a flag excluded
+	Judged   int `json:"judged,omitzero"`   // of the tasks, those that ask for a judge
 }
 
 // Counts are the numbers of records by status. Infrastructure counts the pending

@@ -32,23 +32,30 @@ type Options struct {
 
 // Report is the comparison of runs with the first of them.
 type Report struct {
-	Pack  string `json:"pack_id"`
-	Tasks int    `json:"tasks"` // that are in all runs
-	// Clusters is how many groups of tasks there are, if the pack says so.
-	Clusters int `json:"clusters,omitzero"`
+	Pack    string `json:"pack_id"`
+	Section        // of what was computed
+	// Judged is of the tasks that ask for a judge, nil for none. Nothing is of both.
+	Judged *Section `json:"judged,omitzero"`
 	// LeftOut is how many rows of the pack were not compared: a run was not about
 	// them.
 	LeftOut   int    `json:"left_out"`
 	Resamples int    `json:"resamples"`
 	Seed      uint64 `json:"seed"`
-	// Containment counts the compared tasks by profile.
-	Containment map[verdict.Containment]int `json:"containment"`
-	Runs        []Run                       `json:"runs"` // the first is the baseline
 	// Allowed are differences between the runs' inputs that the caller allowed.
 	Allowed []Difference `json:"allowed_differences"`
 	// Notes are what a reader should know besides.
-	Notes       []string     `json:"notes"`
-	Comparisons []Comparison `json:"comparisons"` // of each further run with the first
+	Notes []string `json:"notes"`
+}
+
+// Section is the comparison over the tasks of one basis.
+type Section struct {
+	Tasks int `json:"tasks"` // that are in all runs
+	// Clusters is how many groups of tasks there are, if the pack says so.
+	Clusters int `json:"clusters,omitzero"`
+	// Containment counts the compared tasks by profile.
+	Containment map[verdict.Containment]int `json:"containment"`
+	Runs        []Run                       `json:"runs"`        // the first is the baseline
+	Comparisons []Comparison                `json:"comparisons"` // of each further run with the first
 }
 
 // Run is one of the runs, as far as it was compared.
@@ -102,28 +109,52 @@ func Compare(runs []*earlier.Run, o Options) (*Report, error) {
 	}
 	base := runs[0]
 	r := &Report{
-		Pack: base.Manifest.Pack.ID, Tasks: len(rows), LeftOut: base.Manifest.Planned.Tasks + base.Manifest.Planned.LeftOut - len(rows),
-		Resamples: o.Resamples, Seed: o.Seed, Allowed: allowed, Notes: notes(runs), Containment: map[verdict.Containment]int{},
+		Pack: base.Manifest.Pack.ID, LeftOut: base.Manifest.Planned.Tasks + base.Manifest.Planned.LeftOut - len(rows),
+		Resamples: o.Resamples, Seed: o.Seed, Allowed: allowed, Notes: notes(runs),
 	}
+	var apart verdict.ByBasis[[]row]
+	for _, row := range rows {
+		of := apart.Of(row.basis())
+		*of = append(*of, row)
+	}
+	r.Section = section(runs, *apart.Of(verdict.Computed), o)
+	if judged := *apart.Of(verdict.Judged); len(judged) > 0 {
+		s := section(runs, judged, o)
+		r.Judged = &s
+	}
+	return r, nil
+}
+
+// section compares the runs over tasks of one basis.
+func section(runs []*earlier.Run, rows []row, o Options) Section {
+	s := Section{Tasks: len(rows), Containment: map[verdict.Containment]int{}, Comparisons: []Comparison{}}
 	groups := clusters(rows, o.Clusters)
 	if o.Clusters != nil {
-		r.Clusters = distinct(groups)
+		s.Clusters = distinct(groups)
 	}
 	for _, row := range rows {
-		r.Containment[row.tasks[0].Containment]++
+		s.Containment[row.tasks[0].Containment]++
 	}
 	for i, run := range runs {
-		r.Runs = append(r.Runs, about(run, rows, i))
-		if i > 0 {
-			r.Comparisons = append(r.Comparisons, against(run.Name, rows, groups, i, o))
+		s.Runs = append(s.Runs, about(run, rows, i))
+		if i > 0 && len(rows) > 0 {
+			s.Comparisons = append(s.Comparisons, against(run.Name, rows, groups, i, o))
 		}
 	}
-	adjust(r.Comparisons)
-	return r, nil
+	adjust(s.Comparisons)
+	return s
 }
 
 // row is a task with its results in all runs.
 type row struct{ tasks []earlier.Task }
+
+// basis is judged if a run says so: a former build may not have said it.
+func (r row) basis() (b verdict.Basis) {
+	for _, t := range r.tasks {
+		b = max(b, t.Basis)
+	}
+	return b
+}
 
 // common returns the tasks that are in all runs, in row order.
 func common(runs []*earlier.Run) (out []row) {
@@ -189,7 +220,7 @@ func about(run *earlier.Run, rows []row, i int) Run {
 		out.Passed, out.Unscored = out.Passed+t.Passed, out.Unscored+t.Unscored
 		sum += t.Share()
 	}
-	rate := sum / float64(len(rows))
+	rate := sum / float64(max(len(rows), 1))
 	in := report.Wilson(rate, len(rows))
 	out.Rate, out.Interval = report.Rounded(rate), *roundedInterval(in[0], in[1])
 	return out

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"pgregory.net/rapid"
 
 	"securebench/internal/earlier"
 	"securebench/internal/pipeline/record"
@@ -162,4 +163,69 @@ func TestOverlap(t *testing.T) {
 	if err := r.WriteTable(&out); err != nil || !strings.Contains(out.String(), "75 of its 100 rows were not compared") {
 		t.Errorf("%v: %s", err, out.String())
 	}
+}
+
+// TestJudgedApart: over random runs, what is said of computed tasks is what is said of
+// runs without judged ones, and the other way round: no figure is of both.
+func TestJudgedApart(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 12).Draw(t, "tasks")
+		runs, only := make([]*earlier.Run, 2), map[verdict.Basis][]*earlier.Run{}
+		judged := rapid.SliceOfN(rapid.Bool(), n, n).Draw(t, "judged")
+		for i := range runs {
+			runs[i] = oneRun(fmt.Sprint("run", i), strings.Repeat("0", n))
+			for k := range runs[i].Tasks {
+				task := &runs[i].Tasks[k]
+				task.Passed = rapid.IntRange(0, 1).Draw(t, "passed")
+				if judged[k] {
+					task.Basis = verdict.Judged
+				}
+			}
+			for _, basis := range verdict.Bases() {
+				part := *runs[i]
+				part.Tasks = nil
+				for _, task := range runs[i].Tasks {
+					if task.Basis == basis {
+						task.Basis = verdict.Computed
+						part.Tasks = append(part.Tasks, task)
+					}
+				}
+				only[basis] = append(only[basis], &part)
+			}
+		}
+		o := Options{Resamples: 20}
+		both, err := Compare(runs, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, basis := range verdict.Bases() {
+			got := &both.Section
+			if basis == verdict.Judged {
+				got = both.Judged
+			}
+			if len(only[basis][0].Tasks) == 0 {
+				if got != nil && (got.Tasks != 0 || len(got.Comparisons) != 0 || got.Runs[0].Passed != 0) {
+					t.Errorf("%s without a task: %+v", basis, got)
+				}
+				continue
+			}
+			want, err := Compare(only[basis], o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, _ := json.Marshal(got, json.Deterministic(true))
+			b, _ := json.Marshal(want.Section, json.Deterministic(true))
+			if !bytes.Equal(a, b) {
+				t.Errorf("%s in a run of both:\n%s\nand apart:\n%s", basis, a, b)
+			}
+		}
+		var table bytes.Buffer
+		if err := both.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(table.String(), "\nJUDGED"); has != (both.Judged != nil) {
+			t.Errorf("the table says so: %t\n%s", has, table.String())
+		}
+	})
 }

@@ -169,7 +169,7 @@ func TestConstantDifference(t *testing.T) {
 			near(t, "difference", e.Difference, mean(c.after)-mean(c.before), 1e-6)
 			var out strings.Builder
 			table := console.NewTable(&out)
-			Comparison{Estimate: e}.figures(table, &Report{})
+			Comparison{Estimate: e}.figures(table, &Report{}, &Section{})
 			if err := table.Flush(); err != nil || c.say != "" && !strings.Contains(out.String(), "none: "+c.say+"\n") {
 				t.Errorf("%v: %s", err, out.String())
 			}

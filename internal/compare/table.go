@@ -30,13 +30,12 @@ func (r *Report) WriteJSON(w io.Writer) error { return console.WriteJSON(w, "the
 func (r *Report) WriteTable(w io.Writer) error {
 	t := console.NewTable(w)
 	r.head(t)
-	r.runs(t)
-	for i, c := range r.Comparisons {
-		t.Line("\n%s AGAINST %s", letter(i+1), letter(0))
-		c.figures(t, r)
-		c.families(t)
-		flips(t, "LOST", c.Lost)
-		flips(t, "GAINED", c.Gained)
+	if r.Tasks > 0 || r.Judged == nil {
+		r.section(t, &r.Section)
+	}
+	if r.Judged != nil {
+		t.Line("\nJUDGED\t%s, of which a judge decides: apart from what is computed", console.Plural(r.Judged.Tasks, "task"))
+		r.section(t, r.Judged)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing the comparison: %w", err)
@@ -46,16 +45,12 @@ func (r *Report) WriteTable(w io.Writer) error {
 
 func (r *Report) head(t *console.Table) {
 	if r.LeftOut > 0 {
-		t.Line("*** PART OF THE PACK: %d of its %s were not compared; the figures below are about %s. ***\n", r.LeftOut, console.Plural(r.LeftOut+r.Tasks, "row"), console.Plural(r.Tasks, "task"))
-	}
-	var mix []string
-	for _, name := range slices.Sorted(maps.Keys(r.Containment)) {
-		mix = append(mix, fmt.Sprintf("%d %s", r.Containment[name], console.Cell(name, maxName)))
+		t.Line("*** PART OF THE PACK: %d of its %s were not compared; the figures below are about %s. ***\n", r.LeftOut, console.Plural(r.LeftOut+r.compared(), "row"), console.Plural(r.compared(), "task"))
 	}
 	t.Line("pack\t%s", console.Cell(r.Pack, maxName))
-	t.Line("tasks\t%d: %s", r.Tasks, strings.Join(mix, ", "))
-	if r.Clusters > 0 {
-		t.Line("clusters\t%d", r.Clusters)
+	r.tasks(t, "tasks", &r.Section)
+	if r.Judged != nil {
+		r.tasks(t, "judged", r.Judged)
 	}
 	for _, d := range r.Allowed {
 		t.Line("allowed\t%s", redact.Escape(d.String()))
@@ -65,12 +60,46 @@ func (r *Report) head(t *console.Table) {
 	}
 }
 
-func (r *Report) runs(t *console.Table) {
-	t.Line("\n\tRUN\tAGENT\tPASSED\tRATE\t95 %%")
-	for i, run := range r.Runs {
-		t.Line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), console.Cell(run.Name, maxName), console.Cell(cmp.Or(run.Model, run.Agent), maxName), run.Passed, r.Tasks*run.Attempts, report.Percent(run.Rate), run.Interval)
+// compared is how many rows were compared.
+func (r *Report) compared() int {
+	if r.Judged == nil {
+		return r.Tasks
 	}
-	for i, run := range r.Runs {
+	return r.Tasks + r.Judged.Tasks
+}
+
+// tasks says how many tasks a section is about.
+func (r *Report) tasks(t *console.Table, name string, s *Section) {
+	if s.Tasks == 0 && r.Judged != nil {
+		return
+	}
+	var mix []string
+	for _, name := range slices.Sorted(maps.Keys(s.Containment)) {
+		mix = append(mix, fmt.Sprintf("%d %s", s.Containment[name], console.Cell(name, maxName)))
+	}
+	t.Line("%s\t%d: %s", name, s.Tasks, strings.Join(mix, ", "))
+	if s.Clusters > 0 {
+		t.Line("clusters\t%d", s.Clusters)
+	}
+}
+
+func (r *Report) section(t *console.Table, s *Section) {
+	s.runs(t)
+	for i, c := range s.Comparisons {
+		t.Line("\n%s AGAINST %s", letter(i+1), letter(0))
+		c.figures(t, r, s)
+		c.families(t)
+		flips(t, "LOST", c.Lost)
+		flips(t, "GAINED", c.Gained)
+	}
+}
+
+func (s *Section) runs(t *console.Table) {
+	t.Line("\n\tRUN\tAGENT\tPASSED\tRATE\t95 %%")
+	for i, run := range s.Runs {
+		t.Line("%s\t%s\t%s\t%d of %d\t%s\t%s", letter(i), console.Cell(run.Name, maxName), console.Cell(cmp.Or(run.Model, run.Agent), maxName), run.Passed, s.Tasks*run.Attempts, report.Percent(run.Rate), run.Interval)
+	}
+	for i, run := range s.Runs {
 		if run.Unscored > 0 {
 			t.Line("%s has %s without a verdict, which count as not passed", letter(i), console.Plural(run.Unscored, "attempt"))
 		}
@@ -78,11 +107,11 @@ func (r *Report) runs(t *console.Table) {
 }
 
 // figures shows the difference, its intervals and the test.
-func (c Comparison) figures(t *console.Table, r *Report) {
+func (c Comparison) figures(t *console.Table, r *Report, s *Section) {
 	t.Line("  difference\t%s%s", points(c.Difference), between(c.Interval, c.Method))
 	if c.Bootstrap != nil {
 		over := "tasks"
-		if r.Clusters > 0 {
+		if s.Clusters > 0 {
 			over = "clusters"
 		}
 		t.Line("  bootstrap\t%s, %d resamples of %s, seed %d", pointsInterval(c.Bootstrap), r.Resamples, over, r.Seed)

@@ -36,6 +36,7 @@ type Task struct {
 	Index       int // position of the row in the pack
 	Family      string
 	Containment verdict.Containment // of the first attempt
+	Basis       verdict.Basis       // of the row
 	Attempts    int                 // recorded, which are those that were planned
 	Passed      int
 	Unscored    int // attempts without a verdict: pending, or infrastructure errors
@@ -83,7 +84,7 @@ func Open(ctx context.Context, name string, trust evidence.Trust) (_ *Run, err e
 func add(tasks map[int]*Task, e record.Entry) {
 	t := tasks[e.Index]
 	if t == nil {
-		t = &Task{ID: e.TaskID, Index: e.Index, Family: e.TaskType, Containment: e.Containment}
+		t = &Task{ID: e.TaskID, Index: e.Index, Family: e.TaskType, Containment: e.Containment, Basis: e.Basis}
 		tasks[e.Index] = t
 	}
 	t.Attempts++

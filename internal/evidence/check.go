@@ -17,6 +17,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/rowset"
+	"securebench/internal/verdict"
 )
 
 // Slot is one planned attempt: of the row at an index of the pack.
@@ -35,7 +36,8 @@ type check struct {
 	linesDigest string
 	root        string // Merkle root of the lines
 	last        string // digest of the last line
-	counts      attest.Counts
+	counts      verdict.ByBasis[attest.Counts]
+	judged      map[int]bool    // by row, whether it asks for a judge
 	named       map[string]bool // files that records name, and their folders
 	candidates  map[string]stored
 	byIndex     map[int]string // task id by row
@@ -60,7 +62,7 @@ type stored struct {
 func newCheck(ctx context.Context, fsys fs.FS, res *Result) *check {
 	res.Suspect = map[int]bool{}
 	return &check{Result: res, ctx: ctx, fsys: fsys, named: map[string]bool{}, candidates: map[string]stored{},
-		byIndex: map[int]string{}, byID: map[string]int{}, seen: map[Slot]int{}}
+		byIndex: map[int]string{}, byID: map[string]int{}, judged: map[int]bool{}, seen: map[Slot]int{}}
 }
 
 // name notes a file that belongs to the run, with the folders on its way.
@@ -327,6 +329,9 @@ func (c *check) complete() {
 	if more := c.Planned() - int64(len(c.seen)+missing); !c.Unfinished && missing == listed && more > 0 {
 		c.problem(record.LinesName, 0, "%d more attempts have no record", more)
 	}
+	if !c.Unfinished && c.known {
+		c.bases()
+	}
 	if !c.Sealed {
 		return
 	}
@@ -340,13 +345,29 @@ func (c *check) complete() {
 	if s.MerkleRoot != c.root || c.subject(record.LinesName) != c.linesDigest {
 		c.changedLines(s.Records)
 	}
-	if s.Counts != c.counts {
-		c.problem(record.StatementName, 0, "its counts do not match the records: %s, the records have %s", counted(s.Counts), counted(c.counts))
+	for basis, signed := range map[verdict.Basis]attest.Counts{verdict.Computed: s.Counts, verdict.Judged: s.Judged} {
+		if have := *c.counts.Of(basis); signed != have {
+			c.problem(record.StatementName, 0, "its counts of what was %s do not match the records: %s, the records have %s", basis, counted(signed), counted(have))
+		}
 	}
 	for _, sub := range c.Statement.Subject {
 		if !c.top[sub.Name] && (c.known || sub.Name != record.ManifestName) { // already reported
 			c.problem(sub.Name, 0, "missing, though it was signed")
 		}
+	}
+}
+
+// bases compares how many tasks ask for a judge with what was planned: a judged verdict
+// that lost its basis would count with what was computed.
+func (c *check) bases() {
+	judged := 0
+	for _, is := range c.judged {
+		if is {
+			judged++
+		}
+	}
+	if n := c.Manifest.Planned.Judged; n != judged {
+		c.problem(record.LinesName, 0, "%d tasks were judged, and %d were planned to be", judged, n)
 	}
 }
 

@@ -272,20 +272,25 @@ func (r *lineCheck) place(e record.Entry, fail failer) {
 		fail("task %q is row %d here and %d in an earlier line", e.TaskID, e.Index, i)
 	}
 	r.byIndex[e.Index], r.byID[e.TaskID] = e.TaskID, e.Index
+	if was, ok := r.judged[e.Index]; ok && was != (e.Basis == verdict.Judged) {
+		fail("row %d is %s here, and not in an earlier line", e.Index, e.Basis)
+	}
+	r.judged[e.Index] = e.Basis == verdict.Judged
 }
 
 // count keeps the totals.
 func (r *lineCheck) count(e record.Entry) {
+	counts := r.counts.Of(e.Basis)
 	switch e.Status {
 	case verdict.StatusPassed:
-		r.counts.Passed++
+		counts.Passed++
 	case verdict.StatusFailed:
-		r.counts.Failed++
+		counts.Failed++
 	case verdict.StatusPending:
-		r.counts.Pending++
+		counts.Pending++
 	}
 	if e.Outcome == verdict.Infrastructure {
-		r.counts.Infrastructure++
+		counts.Infrastructure++
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/source"
+	"securebench/internal/verdict"
 )
 
 // fileSum is what is known of a file.
@@ -84,7 +85,7 @@ func Seal(ctx context.Context, d *record.Dir, m record.Manifest, key attest.Priv
 	}
 	s := attest.Statement{Predicate: attest.Predicate{
 		RunID: m.RunID, Ended: time.Now().UTC().Format(time.RFC3339), Planned: attest.Planned(m.Planned),
-		Counts: c.counts, Records: c.Records, MerkleRoot: c.root,
+		Counts: *c.counts.Of(verdict.Computed), Judged: *c.counts.Of(verdict.Judged), Records: c.Records, MerkleRoot: c.root,
 	}}
 	var err error
 	if s.Predicate.History, err = sealHistory(d); err != nil {

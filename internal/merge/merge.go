@@ -41,7 +41,7 @@ type Result struct {
 }
 
 // Complete reports whether every attempt has a record.
-func (r *Result) Complete() bool { return r.Summary.Total == r.Summary.Planned }
+func (r *Result) Complete() bool { return r.Summary.Total == r.Summary.Planned.All }
 
 // merger is a merge in progress.
 type merger struct {
@@ -96,7 +96,7 @@ func (m *merger) open() (err error) {
 	}
 	m.manifest, m.division = m.former.Manifest, m.former.Manifest.Division()
 	p := m.manifest.Planned
-	m.Summary = pipeline.Summary{RunID: m.manifest.RunID, Planned: p.Tasks * p.Attempts}
+	m.Summary = pipeline.Summary{RunID: m.manifest.RunID, Planned: pipeline.Planned{All: p.Tasks * p.Attempts, Judged: p.Judged * p.Attempts}}
 	m.LeftOut, m.Records = p.LeftOut, m.dir.LinesPath()
 	return m.dir.Tidy()
 }

@@ -201,7 +201,7 @@ func TestNeverOverCapacity(t *testing.T) {
 			memory := int64(6+r.IntN(12)) << 30
 			b.planFor(memory, 1+r.IntN(8), tasks)
 			sum, err := b.run(t.Context(), tasks...)
-			if err != nil || sum.Total != len(tasks) || sum.Passed+sum.Infrastructure != len(tasks) {
+			if err != nil || sum.Total != len(tasks) || sum.Of(verdict.Computed).Passed+sum.Infrastructure != len(tasks) {
 				t.Errorf("summary %+v, %v", sum, err)
 			}
 			if s.most > memory || s.most == 0 || s.memory != 0 {
@@ -225,7 +225,7 @@ func TestWithoutPlanTheMachineOverflows(t *testing.T) {
 		b, s := weighedBench(t, func(string) int { return 4 })
 		b.cfg.Workers = 8
 		sum, err := b.run(t.Context(), tasks...)
-		if err != nil || sum.Passed != 8 || s.most < 7<<30 || s.cores <= 2 {
+		if err != nil || sum.Of(verdict.Computed).Passed != 8 || s.most < 7<<30 || s.cores <= 2 {
 			t.Errorf("summary %+v, %v; %d bytes and %d verifications at most", sum, err, s.most, s.cores)
 		}
 	})
@@ -272,7 +272,7 @@ func TestNoRoomOnDiskEndsTheRun(t *testing.T) {
 		tasks = append(tasks, question(t, fmt.Sprint("q", i), "4", `"4"`))
 	}
 	sum, err := b.run(t.Context(), tasks...)
-	if !errors.Is(err, capacity.ErrFull) || sum.Passed != 2 || len(b.lines()) != 2 {
+	if !errors.Is(err, capacity.ErrFull) || sum.Of(verdict.Computed).Passed != 2 || len(b.lines()) != 2 {
 		t.Errorf("summary %+v, %v", sum, err)
 	}
 	for _, l := range b.lines() {

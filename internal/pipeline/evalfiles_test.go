@@ -55,9 +55,11 @@ func TestChangedEvaluationFileIsAPackFault(t *testing.T) {
 		checked bool
 		want    func(pipeline.Summary) bool
 	}{
-		"unchanged":       {"the checker", true, func(s pipeline.Summary) bool { return s.Passed == 1 }},
-		"changed":         {"EVIL", true, func(s pipeline.Summary) bool { return s.Pending == 1 && s.PackFaults == 1 && s.Infrastructure == 0 }},
-		"without digests": {"EVIL", false, func(s pipeline.Summary) bool { return s.Failed == 1 }},
+		"unchanged": {"the checker", true, func(s pipeline.Summary) bool { return s.Of(verdict.Computed).Passed == 1 }},
+		"changed": {"EVIL", true, func(s pipeline.Summary) bool {
+			return s.Of(verdict.Computed).Pending == 1 && s.PackFaults == 1 && s.Infrastructure == 0
+		}},
+		"without digests": {"EVIL", false, func(s pipeline.Summary) bool { return s.Of(verdict.Computed).Failed == 1 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, answers)

@@ -54,7 +54,7 @@ func TestExtractedIsEvidence(t *testing.T) {
 			}
 			b.cfg.Verifiers = map[string]family.Verifier{"short_answer": taker{"word", "fence"}}
 			q := question(t, "q", "words", `"right"`)
-			if sum, err := b.run(t.Context(), q); err != nil || sum.Passed != 1 {
+			if sum, err := b.run(t.Context(), q); err != nil || sum.Of(verdict.Computed).Passed != 1 {
 				t.Fatalf("%+v, %v", sum, err)
 			}
 			line := b.entries()[0]

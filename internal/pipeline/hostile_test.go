@@ -70,7 +70,7 @@ func TestExtractedIsNoTree(t *testing.T) {
 	const word = "securebench tree 2\nx"
 	b.cfg.Verifiers = map[string]family.Verifier{"short_answer": taker{word, "fence"}}
 	q := question(t, "q", "words", `"right"`)
-	if sum, err := b.run(t.Context(), q); err != nil || sum.Passed != 1 || sum.Infrastructure != 0 {
+	if sum, err := b.run(t.Context(), q); err != nil || sum.Of(verdict.Computed).Passed != 1 || sum.Infrastructure != 0 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	line := b.entries()[0]
@@ -89,7 +89,7 @@ func TestExtractedIsNoTree(t *testing.T) {
 // nothing that can be stored, and fails at once.
 func TestTreeDigestAsAnswer(t *testing.T) {
 	b := newBench(t, answers)
-	if sum, err := b.run(t.Context(), question(t, "q", "securebench tree 2\nf 0644", `"4"`), question(t, "p", "4", `"4"`)); err != nil || sum.Failed != 1 || sum.Passed != 1 {
+	if sum, err := b.run(t.Context(), question(t, "q", "securebench tree 2\nf 0644", `"4"`), question(t, "p", "4", `"4"`)); err != nil || sum.Of(verdict.Computed).Failed != 1 || sum.Of(verdict.Computed).Passed != 1 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	for _, e := range b.entries() {
@@ -142,7 +142,7 @@ func TestInterruptedVerificationIsNoSecondTry(t *testing.T) {
 		}
 	}
 	b.cfg.Verifiers["short_answer"], b.cfg.Unverified = working, b.waiting(left...)
-	if sum, err := b.run(t.Context(), tasks...); err != nil || sum.Passed != 3 || agents.Load() != 3 {
+	if sum, err := b.run(t.Context(), tasks...); err != nil || sum.Of(verdict.Computed).Passed != 3 || agents.Load() != 3 {
 		t.Errorf("%+v after %d agents, %v", sum, agents.Load(), err)
 	}
 	if got := len(b.entries()); got != 9 {

@@ -14,6 +14,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // TestChangedAssetIsThePacksFault: an asset that changed after loading makes
@@ -54,12 +55,12 @@ func TestChangedAssetIsThePacksFault(t *testing.T) {
 				t.Fatal(err)
 			}
 			if weak {
-				if sum.Passed != 2 {
+				if sum.Of(verdict.Computed).Passed != 2 {
 					t.Errorf("without digests, %+v", sum)
 				}
 				return
 			}
-			if sum.Passed != 1 || sum.Pending != 1 || sum.PackFaults != 1 || sum.Infrastructure != 0 || b.events.count("retry") != 0 {
+			if sum.Of(verdict.Computed).Passed != 1 || sum.Of(verdict.Computed).Pending != 1 || sum.PackFaults != 1 || sum.Infrastructure != 0 || b.events.count("retry") != 0 {
 				t.Errorf("%+v, %d retries", sum, b.events.count("retry"))
 			}
 			for _, line := range b.lines() {
@@ -113,7 +114,7 @@ func TestUnusableCheckoutIsThePacksFault(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sum.PackFaults != test.faults || sum.Passed != test.passed || sum.Infrastructure != 0 || b.events.count("retry") != test.tries {
+			if sum.PackFaults != test.faults || sum.Of(verdict.Computed).Passed != test.passed || sum.Infrastructure != 0 || b.events.count("retry") != test.tries {
 				t.Errorf("%+v, %d retries", sum, b.events.count("retry"))
 			}
 			for _, line := range b.lines() {
@@ -156,7 +157,7 @@ func TestRowFault(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sum.PackFaults != test.faults || sum.Passed != 2-test.faults || sum.Infrastructure != 0 || b.events.count("retry") != test.try {
+			if sum.PackFaults != test.faults || sum.Of(verdict.Computed).Passed != 2-test.faults || sum.Infrastructure != 0 || b.events.count("retry") != test.try {
 				t.Errorf("%+v, %d retries", sum, b.events.count("retry"))
 			}
 			for _, line := range b.lines() {

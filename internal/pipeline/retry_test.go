@@ -250,7 +250,8 @@ func TestDenominator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := pipeline.Summary{RunID: "test", Planned: 7, Total: 7, Verified: 5, Passed: 1, Score: 1, Failed: 4, Pending: 1, Infrastructure: 1, AgentErrors: 1}
+	want := pipeline.Summary{RunID: "test", Planned: pipeline.Planned{All: 7}, Total: 7, Scored: 5, Infrastructure: 1, AgentErrors: 1,
+		Counts: verdict.Apart(verdict.Counts{Total: 7, Verified: 5, Passed: 1, Failed: 4, Pending: 1, Infrastructure: 1}, verdict.Counts{})}
 	want.Failures = sum.Failures
 	if len(sum.Failures) != 6 || fmt.Sprintf("%+v", sum) != fmt.Sprintf("%+v", want) || sum.Status() != "partial" {
 		t.Errorf("summary %+v, status %s; want %+v", sum, sum.Status(), want)

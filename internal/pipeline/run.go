@@ -69,8 +69,9 @@ type Config struct {
 	RunID    string
 	Families family.Registry
 	// Tasks yields the tasks in the order in which they run; an error ends the run.
-	Tasks iter.Seq2[task.Task, error]
-	Total int // number of planned attempts
+	Tasks  iter.Seq2[task.Task, error]
+	Total  int // number of planned attempts
+	Judged int // of them, those at rows that ask for a judge
 	// Kept are attempts that have a record from an earlier part of the run:
 	// they are counted and not repeated.
 	Kept []Final
@@ -208,7 +209,7 @@ func newRun(cfg Config, cancel context.CancelCauseFunc) *run {
 		r.kept[record.AttemptKey{Task: f.TaskID, Attempt: f.Attempt}] = true
 		r.agents.seen(f, "")
 	}
-	r.summary = Summarise(cfg.RunID, cfg.Total, cfg.Kept)
+	r.summary = Summarise(cfg.RunID, Planned{cfg.Total, cfg.Judged}, cfg.Kept)
 	r.started, r.unverified = len(cfg.Kept), maps.Clone(cfg.Unverified)
 	return r
 }

@@ -36,6 +36,7 @@ import (
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 	"securebench/internal/workspace"
 )
 
@@ -201,7 +202,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Total != 4 || sum.Verified != 4 || sum.Passed != 2 || sum.Failed != 2 || sum.Status() != "complete" {
+	if sum.Total != 4 || sum.Of(verdict.Computed).Verified != 4 || sum.Of(verdict.Computed).Passed != 2 || sum.Of(verdict.Computed).Failed != 2 || sum.Status() != "complete" {
 		t.Errorf("summary %+v", sum)
 	}
 	seen := map[string]int{}
@@ -222,7 +223,7 @@ func TestFamilyWithoutVerifierIsPending(t *testing.T) {
 	b := newBench(t, func(context.Context, *sandboxtest.Process) int { t.Error("the agent was run"); return 0 })
 	sum, err := b.run(t.Context(), newTask(t, "place", "terminal_task", map[string]string{"instructions": "x"}, nil),
 		newTask(t, "new", "something_new", nil, nil))
-	if err != nil || sum.Pending != 2 || sum.Status() != "pending" {
+	if err != nil || sum.Of(verdict.Computed).Pending != 2 || sum.Status() != "pending" {
 		t.Fatalf("summary %+v, %v", sum, err)
 	}
 	for _, l := range b.lines() {
@@ -244,7 +245,7 @@ func TestLimitsAreOutcomes(t *testing.T) {
 				return 1
 			})
 			sum, err := b.run(t.Context(), question(t, "q", "2+2", `"4"`))
-			if err != nil || sum.Failed != 1 {
+			if err != nil || sum.Of(verdict.Computed).Failed != 1 {
 				t.Fatalf("summary %+v, %v", sum, err)
 			}
 			l := b.lines()[0]
@@ -292,7 +293,7 @@ func TestRetriesHealInfrastructureErrors(t *testing.T) {
 	b.engine.FailOpen(1, errors.New("the engine stumbled"))
 	b.engine.FailOpen(2, errors.New("and again"))
 	sum, err := b.run(t.Context(), question(t, "q", "4", `"4"`))
-	if err != nil || sum.Passed != 1 {
+	if err != nil || sum.Of(verdict.Computed).Passed != 1 {
 		t.Fatalf("summary %+v, %v", sum, err)
 	}
 	retries, _ := b.lines()[0]["retries"].([]any)
@@ -307,7 +308,7 @@ func TestInfrastructureErrorIsPendingAndEndsNothing(t *testing.T) {
 	b.engine.FailOpen(1, errors.New("the engine stumbled"))
 	b.engine.FailOpen(3, errors.New("and again")) // 2 is the next task's, made ahead
 	sum, err := b.run(t.Context(), question(t, "q1", "4", `"4"`), question(t, "q2", "4", `"4"`), question(t, "q3", "4", `"4"`))
-	if err != nil || sum.Total != 3 || sum.Passed+sum.Infrastructure != 3 || sum.Passed < 2 {
+	if err != nil || sum.Total != 3 || sum.Of(verdict.Computed).Passed+sum.Infrastructure != 3 || sum.Of(verdict.Computed).Passed < 2 {
 		t.Fatalf("summary %+v, %v", sum, err)
 	}
 	for _, l := range b.lines() {
@@ -392,7 +393,7 @@ func TestGivenAgents(t *testing.T) {
 			b := newBench(t, func(context.Context, *sandboxtest.Process) int { t.Error("a sandbox was used"); return 0 })
 			b.cfg.Agent, b.cfg.Attempts = tt.agent, 2
 			sum, err := b.run(t.Context(), question(t, "a", "?", `"4"`), question(t, "b", "?", `"4"`), question(t, "c", "?", `"4"`))
-			if err != nil || sum.Passed != tt.passed || sum.Total != 6 {
+			if err != nil || sum.Of(verdict.Computed).Passed != tt.passed || sum.Total != 6 {
 				t.Errorf("summary %+v, %v; want %d passed", sum, err, tt.passed)
 			}
 			for _, l := range b.lines() {

@@ -56,7 +56,7 @@ func TestScoredBytesAreTheRecordedOnes(t *testing.T) {
 			if err != nil || sum.Total != 1 {
 				t.Fatalf("%+v, %v", sum, err)
 			}
-			if fell := sum.Passed == 1; fell != weak {
+			if fell := sum.Of(verdict.Computed).Passed == 1; fell != weak {
 				t.Errorf("passed: %v, want %v", fell, weak)
 			}
 			recorded := b.lines()[0]["digests"].(map[string]any)["candidate"].(string)

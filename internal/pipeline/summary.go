@@ -10,6 +10,7 @@ import (
 type Final struct {
 	TaskID    string
 	Attempt   int
+	Basis     verdict.Basis
 	Status    verdict.Status
 	Outcome   verdict.Outcome
 	Reason    verdict.Reason
@@ -19,19 +20,17 @@ type Final struct {
 
 // FinalOf returns the outcome of a record's attempt.
 func FinalOf(l *record.Line) Final {
-	return Final{l.TaskID, l.Attempt, l.Status, l.Outcome, l.FailureReason, l.AgentExit(), l.Answers()}
+	return Final{l.TaskID, l.Attempt, l.Basis, l.Status, l.Outcome, l.FailureReason, l.AgentExit(), l.Answers()}
 }
 
 // Summary counts a run's final records.
 type Summary struct {
-	RunID    string
-	Planned  int // planned attempts
-	Total    int // attempts recorded
-	Verified int
-	Passed   int
-	Score    float64
-	Failed   int
-	Pending  int // pending attempts without infrastructure errors
+	RunID   string
+	Planned Planned
+	Total   int // attempts recorded
+	Scored  int // of them, those with a verdict
+	// Counts are those of one basis each.
+	Counts verdict.ByBasis[verdict.Counts]
 	// Infrastructure counts attempts that ended in an infrastructure error.
 	Infrastructure int
 	// PackFaults counts the pending attempts that a pack fault caused.
@@ -46,11 +45,25 @@ type Summary struct {
 	Failures []progress.Failure
 }
 
+// Planned is how many attempts are planned.
+type Planned struct {
+	All    int
+	Judged int // of them, those at rows that ask for a judge
+}
+
+// Of returns how many there are of a basis.
+func (p Planned) Of(b verdict.Basis) int {
+	if b == verdict.Judged {
+		return p.Judged
+	}
+	return p.All - p.Judged
+}
+
 // Status is "complete" if every planned attempt is verified, "pending" if none
 // is, and "partial" otherwise.
 func (s Summary) Status() string {
-	switch s.Verified {
-	case s.Planned:
+	switch s.Scored {
+	case s.Planned.All:
 		return "complete"
 	case 0:
 		return "pending"
@@ -58,8 +71,11 @@ func (s Summary) Status() string {
 	return "partial"
 }
 
+// Of returns the counts of one basis.
+func (s Summary) Of(b verdict.Basis) verdict.Counts { return *s.Counts.Of(b) }
+
 // Summarise counts the recorded attempts.
-func Summarise(runID string, planned int, finals []Final) Summary {
+func Summarise(runID string, planned Planned, finals []Final) Summary {
 	s := Summary{RunID: runID, Planned: planned}
 	for _, f := range finals {
 		s.Add(f)
@@ -70,16 +86,9 @@ func Summarise(runID string, planned int, finals []Final) Summary {
 // Add counts a recorded attempt.
 func (s *Summary) Add(f Final) {
 	s.Total++
-	switch f.Status {
-	case verdict.StatusPassed:
-		s.Passed++
-		s.Score++
-		s.Verified++
-	case verdict.StatusFailed:
-		s.Failed++
-		s.Verified++
-	default:
-		s.Pending++
+	s.Counts.Of(f.Basis).Add(f.Status, f.Outcome)
+	if f.Status != verdict.StatusPending {
+		s.Scored++
 	}
 	if f.Reason == verdict.PackFault {
 		s.PackFaults++
@@ -90,7 +99,6 @@ func (s *Summary) Add(f Final) {
 	}
 	if f.Outcome == verdict.Infrastructure {
 		s.Infrastructure++
-		s.Pending--
 	}
 	if f.Status != verdict.StatusPassed && len(s.Failures) < progress.MaxFailures {
 		s.Failures = append(s.Failures, progress.Failure{TaskID: f.TaskID, Attempt: f.Attempt, Outcome: f.Outcome, Reason: f.Reason})

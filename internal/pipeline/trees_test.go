@@ -198,7 +198,7 @@ func TestReplayedChanges(t *testing.T) {
 	}
 	b := newChangesBench(t, false)
 	b.cfg.Agent = replay
-	if sum, err := b.run(t.Context(), changesTask(t, "+testbed/x/new", task.Captured{})); err != nil || sum.Passed != 1 {
+	if sum, err := b.run(t.Context(), changesTask(t, "+testbed/x/new", task.Captured{})); err != nil || sum.Of(verdict.Computed).Passed != 1 {
 		t.Errorf("%+v, %v: %s", sum, err, b.entries()[0].FailureMessage)
 	}
 }

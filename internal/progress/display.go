@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"securebench/internal/verdict"
 )
 
 // The display below the lines: one row with the bar, one with counts, then the
@@ -128,9 +130,14 @@ func (s *status) countRow(c canvas, now time.Time) string {
 	count := func(n int, word string, color ansi.Attr, must bool) part {
 		return part{fmt.Sprintf("%d %s", n, word), color, must || n > 0}
 	}
-	parts := []part{count(s.passed, "pass", green, true), count(s.failed, "fail", red, true),
-		count(s.pending, "pending", yellow, true), count(s.infra, "infra", yellow, false),
-		{fmt.Sprintf("%d running", len(s.active())), plain, true}, count(len(s.running)-len(s.active()), "waiting", plain, false), {age(s.elapsed(now)), plain, true}}
+	counts := s.counts.Of(verdict.Computed)
+	parts := []part{count(counts.Passed, "pass", green, true), count(counts.Failed, "fail", red, true),
+		count(counts.Pending, "pending", yellow, true), count(counts.Infrastructure, "infra", yellow, false)}
+	if judged := s.counts.Of(verdict.Judged); judged.Total > 0 {
+		text := fmt.Sprintf("judged: %d pass, %d fail, %d pending", judged.Passed, judged.Failed, judged.Total-judged.Verified)
+		parts = append(parts, part{text, plain, true})
+	}
+	parts = append(parts, []part{{fmt.Sprintf("%d running", len(s.active())), plain, true}, count(len(s.running)-len(s.active()), "waiting", plain, false), {age(s.elapsed(now)), plain, true}}...)
 	var out []string
 	used := 0
 	for _, p := range parts {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/progress"
+	"securebench/internal/verdict"
 )
 
 // view is a renderer on a terminal, with a clock of the test's.
@@ -48,12 +49,23 @@ func (v *view) start(id string, number, index, total int) {
 	v.Event(progress.TaskStart{Index: index, Total: total, TaskID: id, Attempt: number})
 }
 
+// TestDisplayJudged: the display counts what was judged apart.
+func TestDisplayJudged(t *testing.T) {
+	v := newView(t, 100, 10)
+	v.Event(progress.RunStart{RunID: "r", OutputDir: "o", Total: 9})
+	v.after(time.Second, progress.Resume{Completed: 3, Counts: verdict.Apart(verdict.Counts{Total: 1, Verified: 1, Passed: 1}, verdict.Counts{Total: 2, Verified: 1, Failed: 1, Pending: 1})})
+	v.after(time.Second, progress.TaskDone{TaskID: "t", Attempt: 1, Status: "passed", Outcome: "passed", Basis: verdict.Judged})
+	if got := strings.Join(v.screen.text(), "\n"); !strings.Contains(got, "1 pass  0 fail  0 pending  judged: 1 pass, 1 fail, 1 pending") || !strings.Contains(got, "4/9") {
+		t.Error(got)
+	}
+}
+
 // resumed is a run of 30 attempts, of which an earlier session made 24.
 func resumed(t *testing.T, width, height int) *view {
 	t.Helper()
 	v := newView(t, width, height)
 	v.Event(progress.RunStart{RunID: "r", OutputDir: "o", Total: 30})
-	v.after(time.Second, progress.Resume{Completed: 24, Passed: 19, Failed: 5, Remaining: 6})
+	v.after(time.Second, progress.Resume{Completed: 24, Counts: computed(verdict.Counts{Total: 24, Passed: 19, Failed: 5}), Remaining: 6})
 	for i, id := range []string{"HumanEval/24", "HumanEval/25", "HumanEval/26"} {
 		v.start(id, 1, 25+i, 30)
 		v.after(20*time.Second, progress.ProducerStart{TaskID: id, Attempt: 1})

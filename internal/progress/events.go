@@ -29,12 +29,10 @@ type Schedule struct {
 
 // Resume counts the attempts that an earlier session completed, and how they ended.
 type Resume struct {
-	Completed  int    `json:"completed"`
-	Passed     int    `json:"passed"`
-	Failed     int    `json:"failed"`
-	Pending    int    `json:"pending"`
-	Remaining  int    `json:"remaining"`
-	OutputPath string `json:"output_path"` // the file of records
+	Completed  int
+	Counts     verdict.ByBasis[verdict.Counts]
+	Remaining  int
+	OutputPath string // the file of records
 }
 
 // TaskStart is the beginning of an attempt.
@@ -105,6 +103,7 @@ type TaskDone struct {
 	Score   float64
 	Outcome verdict.Outcome
 	Reason  verdict.Reason
+	Basis   verdict.Basis
 	// Word is shown in place of the status and the score, for a verdict that is only
 	// compared with another one; "" is for all others.
 	Word string
@@ -181,18 +180,14 @@ type Interrupted struct {
 
 // RunDone is the end of a run. Counts are of attempts.
 type RunDone struct {
-	RunID          string          `json:"run_id"`
-	Status         string          `json:"status"`
-	Total          int             `json:"total"`
-	Verified       int             `json:"verified"`
-	Passed         int             `json:"passed"`
-	Failed         int             `json:"failed"`
-	Pending        int             `json:"pending"`
-	Infrastructure int             `json:"infrastructure"`
-	AgentErrors    int             `json:"agent_errors"`     // agents that ended with an exit code other than 0
-	Answers        verdict.Answers `json:"answers,omitzero"` // what came of the requests to a model
-	Output         string          `json:"output"`           // the file of records
-	Failures       []Failure       `json:"failures"`         // only the first [MaxFailures] are shown
+	RunID       string
+	Status      string
+	Total       int // records
+	Counts      verdict.ByBasis[verdict.Counts]
+	AgentErrors int             // agents that ended with an exit code other than 0
+	Answers     verdict.Answers // what came of the requests to a model
+	Output      string          // the file of records
+	Failures    []Failure       // only the first [MaxFailures] are shown
 }
 
 // MaxFailures is how many failures are listed at the end of a run.
@@ -209,7 +204,11 @@ type Failure struct {
 // listed returns the failures to show, and how many others there are.
 func (e RunDone) listed() (shown []Failure, others int) {
 	shown = e.Failures[:min(len(e.Failures), MaxFailures)]
-	return shown, max(0, e.Total-e.Passed-len(shown))
+	others = e.Total - len(shown)
+	for _, b := range verdict.Bases() {
+		others -= e.Counts.Of(b).Passed
+	}
+	return shown, max(0, others)
 }
 
 // Name returns the event's name in JSON.

@@ -38,17 +38,21 @@ func jsonForm(e Event, opts Options) any {
 	case VerifierDone:
 		return verifierDoneJSON{e.TaskID, e.Attempt, e.Status, scoreOf(e.Status, e.Score), e.Phase, e.Worker}
 	case TaskDone:
-		return taskDoneJSON{e.TaskID, e.Attempt, e.Status, e.Status == verdict.StatusPassed, scoreOf(e.Status, e.Score), e.Outcome, e.Reason, e.Worker}
+		return taskDoneJSON{e.TaskID, e.Attempt, e.Status, e.Status == verdict.StatusPassed, scoreOf(e.Status, e.Score), e.Outcome, e.Reason, e.Basis, e.Worker}
 	case SandboxResult:
 		out := sandboxResultJSON{e.TaskID, e.Attempt, e.Kind, e.ExitCode, e.Argv, nil}
 		if opts.ShowCommandOutput {
 			out.commandOutputJSON = &commandOutputJSON{e.Stdout, e.Stderr}
 		}
 		return out
+	case Resume:
+		c := e.Counts.Of(verdict.Computed)
+		return resumeJSON{e.Completed, c.Passed, c.Failed, c.Pending, *e.Counts.Of(verdict.Judged), e.Remaining, e.OutputPath}
 	case RunDone:
-		var others int
-		e.Failures, others = e.listed()
-		return runDoneJSON{e, others}
+		failures, others := e.listed()
+		c := e.Counts.Of(verdict.Computed)
+		return runDoneJSON{e.RunID, e.Status, e.Total, c.Verified, c.Passed, c.Failed, c.Pending, c.Infrastructure, *e.Counts.Of(verdict.Judged),
+			e.AgentErrors, e.Answers, e.Output, failures, others}
 	}
 	return e
 }
@@ -70,6 +74,7 @@ type taskDoneJSON struct {
 	Score   *float64        `json:"score"`
 	Outcome verdict.Outcome `json:"outcome"`
 	Reason  verdict.Reason  `json:"reason"`
+	Basis   verdict.Basis   `json:"basis,omitzero"`
 	Worker  string          `json:"worker,omitzero"`
 }
 
@@ -87,10 +92,35 @@ type commandOutputJSON struct {
 	Stderr string `json:"stderr"`
 }
 
-type runDoneJSON struct {
-	RunDone
-	FailuresLeftOut int `json:"failures_left_out"`
-}
+// The counts of these two are of what was computed. Judged is absent where nothing was
+// judged.
+type (
+	resumeJSON struct {
+		Completed  int            `json:"completed"`
+		Passed     int            `json:"passed"`
+		Failed     int            `json:"failed"`
+		Pending    int            `json:"pending"`
+		Judged     verdict.Counts `json:"judged,omitzero"`
+		Remaining  int            `json:"remaining"`
+		OutputPath string         `json:"output_path"`
+	}
+	runDoneJSON struct {
+		RunID           string          `json:"run_id"`
+		Status          string          `json:"status"`
+		Total           int             `json:"total"`
+		Verified        int             `json:"verified"`
+		Passed          int             `json:"passed"`
+		Failed          int             `json:"failed"`
+		Pending         int             `json:"pending"`
+		Infrastructure  int             `json:"infrastructure"`
+		Judged          verdict.Counts  `json:"judged,omitzero"`
+		AgentErrors     int             `json:"agent_errors"`
+		Answers         verdict.Answers `json:"answers,omitzero"`
+		Output          string          `json:"output"`
+		Failures        []Failure       `json:"failures"`
+		FailuresLeftOut int             `json:"failures_left_out"`
+	}
+)
 
 // scoreOf returns nil where JSON has no score: for a pending attempt, and for
 // what JSON cannot hold.

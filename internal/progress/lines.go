@@ -122,11 +122,14 @@ func taskDone(e TaskDone) []line {
 	case verdict.StatusFailed:
 		word, color = "FAIL", red
 	}
-	id := attemptName(e.TaskID, e.Attempt)
-	if e.Status == verdict.StatusPending || e.Word != "" {
-		return say(color, "%s %s", cmp.Or(e.Word, word), id)
+	id, judged := attemptName(e.TaskID, e.Attempt), ""
+	if e.Basis == verdict.Judged {
+		judged = " " + e.Basis.String()
 	}
-	return say(color, "%s %s score=%v", word, id, e.Score)
+	if e.Status == verdict.StatusPending || e.Word != "" {
+		return say(color, "%s %s%s", cmp.Or(e.Word, word), id, judged)
+	}
+	return say(color, "%s %s score=%v%s", word, id, e.Score, judged)
 }
 
 // commandOutput shows what a command printed, if anything and if asked to.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"securebench/internal/progress"
+	"securebench/internal/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,10 +29,15 @@ func clock() func() time.Time {
 	}
 }
 
+// computed are the counts of a run in which nothing was judged.
+func computed(c verdict.Counts) verdict.ByBasis[verdict.Counts] {
+	return verdict.Apart(c, verdict.Counts{})
+}
+
 func aRun() []progress.Event {
 	return []progress.Event{
 		progress.RunStart{RunID: "r", OutputDir: "/out", Total: 4},
-		progress.Resume{Completed: 1, Passed: 1, Remaining: 3, OutputPath: "/out/candidates.jsonl"},
+		progress.Resume{Completed: 1, Counts: computed(verdict.Counts{Total: 1, Passed: 1}), Remaining: 3, OutputPath: "/out/candidates.jsonl"},
 		progress.TaskStart{Index: 2, Total: 4, TaskID: "p/one", Attempt: 1, Family: "short_answer"},
 		progress.ProducerStart{TaskID: "p/one", Attempt: 1},
 		progress.SandboxCreate{TaskID: "p/one", Attempt: 1, Kind: "docker", Image: "img", Network: "none", ReadOnly: true},
@@ -51,7 +57,7 @@ func aRun() []progress.Event {
 		progress.TaskDone{TaskID: "p/three", Attempt: 1, Status: "pending", Score: 0, Outcome: "infrastructure", Reason: "infrastructure_error"},
 		progress.Warning{Message: "disk is nearly full"},
 		progress.Interrupted{ResumeCommand: "securebench run --resume"},
-		progress.RunDone{RunID: "r", Status: "partial", Total: 4, Verified: 3, Passed: 2, Failed: 1, Infrastructure: 1,
+		progress.RunDone{RunID: "r", Status: "partial", Total: 4, Counts: computed(verdict.Counts{Verified: 3, Passed: 2, Failed: 1, Infrastructure: 1}),
 			Failures: []progress.Failure{{"p/two", 1, "agent_timeout", "producer_timeout"}, {"p/three", 2, "infrastructure", ""}}},
 	}
 }
@@ -127,8 +133,35 @@ func TestClip(t *testing.T) {
 	}
 }
 
+// TestJudgedApart: what was judged is counted apart in every form: no number is of both.
+func TestJudgedApart(t *testing.T) {
+	both := verdict.Apart(verdict.Counts{Total: 3, Verified: 3, Passed: 2, Failed: 1}, verdict.Counts{Total: 40, Verified: 30, Passed: 20, Failed: 10, Pending: 10})
+	events := []progress.Event{
+		progress.Resume{Completed: 43, Counts: both}, progress.TaskDone{TaskID: "t", Attempt: 1, Status: "passed", Score: 1, Outcome: "passed", Basis: verdict.Judged},
+		progress.RunDone{RunID: "r", Total: 44, Counts: both, Failures: []progress.Failure{}},
+	}
+	got := render(t, progress.JSON, progress.Options{}, events...)
+	for _, want := range []string{
+		`"completed":43,"passed":2,"failed":1,"pending":0,"judged":{"total":40,"verified":30,"passed":20,"failed":10,"pending":10,"infrastructure":0}`,
+		`"total":44,"verified":3,"passed":2,"failed":1,"pending":0,"infrastructure":0,"judged":{"total":40,"verified":30,"passed":20,`,
+		`"reason":"","basis":"judged"}`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	for _, sum := range []string{`"passed":22`, `"verified":33`, `"failed":11`} {
+		if strings.Contains(got, sum) {
+			t.Errorf("a sum, %s, in\n%s", sum, got)
+		}
+	}
+	if got := render(t, progress.Plain, progress.Options{}, events...); !strings.Contains(got, "PASS t score=1 judged\n") {
+		t.Error(got)
+	}
+}
+
 func TestManyFailures(t *testing.T) {
-	s := progress.RunDone{Total: 15, Passed: 2}
+	s := progress.RunDone{Total: 15, Counts: computed(verdict.Counts{Passed: 2})}
 	for i := range 13 {
 		s.Failures = append(s.Failures, progress.Failure{TaskID: fmt.Sprint("t", i), Outcome: "failed", Reason: "wrong_answer"})
 	}

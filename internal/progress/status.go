@@ -17,12 +17,13 @@ const shownFailures = 3
 
 // status is what the display shows of a run. Counts are of attempts.
 type status struct {
-	started                        time.Time // of this session
-	total, earlier                 int       // earlier: done in an earlier session
-	passed, failed, pending, infra int       // in all sessions
-	running                        []attempt // in the order of their start
-	failures                       []failure // the last ones, oldest first
-	over                           bool
+	started        time.Time                       // of this part of the run
+	total, earlier int                             // earlier: done in an earlier session
+	finished       int                             // in all sessions, as the counts
+	counts         verdict.ByBasis[verdict.Counts] // in all sessions
+	running        []attempt                       // in the order of their start
+	failures       []failure                       // the last ones, oldest first
+	over           bool
 	// away is set if workers make the calls of attempts. workers are those that serve the
 	// run.
 	away    bool
@@ -61,7 +62,7 @@ func (s *status) update(e Event, now time.Time) {
 	case RunStart:
 		s.total = e.Total
 	case Resume:
-		s.earlier, s.passed, s.failed, s.pending = e.Completed, e.Passed, e.Failed, e.Pending
+		s.earlier, s.finished, s.counts = e.Completed, e.Completed, e.Counts
 	case TaskStart:
 		s.total = max(s.total, e.Total)
 		s.running = append(s.running, attempt{id: e.TaskID, number: e.Attempt, phase: preparing, since: now})
@@ -149,19 +150,16 @@ func (s *status) end(e TaskDone) {
 	if i := s.find(e.TaskID, e.Attempt); i >= 0 {
 		s.running = slices.Delete(s.running, i, i+1)
 	}
+	s.finished++
+	s.counts.Of(e.Basis).Add(e.Status, e.Outcome)
 	f := failure{attemptName(e.TaskID, e.Attempt), "pending", string(e.Reason), yellow}
 	switch {
 	case e.Outcome == verdict.Infrastructure:
-		s.infra++
 		f.word = "infra"
 	case e.Status == verdict.StatusPassed:
-		s.passed++
 		return
 	case e.Status == verdict.StatusFailed:
-		s.failed++
 		f.word, f.color = "fail", red
-	default:
-		s.pending++
 	}
 	if s.failures = append(s.failures, f); len(s.failures) > shownFailures {
 		s.failures = slices.Delete(s.failures, 0, 1)
@@ -169,7 +167,7 @@ func (s *status) end(e TaskDone) {
 }
 
 // done is how many attempts have a record.
-func (s *status) done() int { return s.passed + s.failed + s.pending + s.infra }
+func (s *status) done() int { return s.finished }
 
 // here is how many of them this session made.
 func (s *status) here() int { return max(s.done()-s.earlier, 0) }

@@ -252,7 +252,7 @@ func TestAgentsRun(t *testing.T) {
 	for kind, extra := range map[string]string{"codex": "model: gpt-1", "claude_code": "model: claude-one-1"} {
 		t.Run(kind, func(t *testing.T) {
 			a := newAgents(t, kind, extra)
-			if sum, _ := a.run(Fresh); sum.Passed != 6 || len(a.provider.Requests()) != 6 {
+			if sum, _ := a.run(Fresh); sum.Of(verdict.Computed).Passed != 6 || len(a.provider.Requests()) != 6 {
 				t.Fatalf("%+v after %d requests", sum, len(a.provider.Requests()))
 			}
 			if slices.Sort(a.tokens); len(slices.Compact(a.tokens)) != 6 || slices.Contains(a.tokens, canaryKey) {
@@ -324,7 +324,7 @@ func TestAlias(t *testing.T) {
 	if m := a.manifest(); m.Model != "claude-sonnet-1" || len(a.provider.Requests()) != 0 {
 		t.Errorf("model %q after %d requests", m.Model, len(a.provider.Requests()))
 	}
-	if sum, _ := a.run(Resume); sum.Passed != 6 {
+	if sum, _ := a.run(Resume); sum.Of(verdict.Computed).Passed != 6 {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -397,7 +397,7 @@ func TestBudget(t *testing.T) {
 		a := newAgents(t, "codex", fmt.Sprintf("model: gpt-1\nbudget: {requests: %d}", requests))
 		a.more = 1
 		sum, _ := a.run(Fresh)
-		if sum.Passed != want || sum.Verified != 6 || len(a.provider.Requests()) != 6*requests {
+		if sum.Of(verdict.Computed).Passed != want || sum.Of(verdict.Computed).Verified != 6 || len(a.provider.Requests()) != 6*requests {
 			t.Errorf("%+v after %d requests", sum, len(a.provider.Requests()))
 		}
 		for _, f := range sum.Failures {

@@ -149,7 +149,7 @@ func (r *Run) newManifest() (m record.Manifest, err error) {
 	m = r.given(b.Verifier, r.imageNames())
 	f := r.facts()
 	m.Started, m.Agent, m.Engine, m.Labels, m.Programs, m.Model = now(), f.Name, engine, labels, f.Programs, f.Model
-	m.Planned = record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut()}
+	m.Planned = record.Planned{Tasks: len(r.work.Rows), Attempts: r.Config.Attempts, LeftOut: r.LeftOut(), Judged: r.work.Judged()}
 	m.Selection = r.rows.Record()
 	if r.Prepare == 0 {
 		m.Schedule = r.scheduled()

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/verdict"
 )
 
 // TestResumeOfBrokenAgent: a run that stopped because its agents fail is not
@@ -59,7 +60,7 @@ func TestResumeOfBrokenAgent(t *testing.T) {
 	}
 	broken = false
 	b.reset()
-	if sum, _ := b.run(Resume); sum.Passed != 6 || sum.AgentErrors != 0 || b.agents.Load() != 6 {
+	if sum, _ := b.run(Resume); sum.Of(verdict.Computed).Passed != 6 || sum.AgentErrors != 0 || b.agents.Load() != 6 {
 		t.Errorf("mended: %+v after %d agents", sum, b.agents.Load())
 	}
 }
@@ -92,7 +93,7 @@ func TestFewBrokenAgents(t *testing.T) {
 	ended(Replace)
 	*broken = false
 	b.reset()
-	if sum, _ := b.run(Resume); sum.Passed != 3 || b.agents.Load() != 3 {
+	if sum, _ := b.run(Resume); sum.Of(verdict.Computed).Passed != 3 || b.agents.Load() != 3 {
 		t.Errorf("mended: %+v after %d agents", sum, b.agents.Load())
 	}
 }
@@ -125,7 +126,7 @@ func TestResumeWithPendingRows(t *testing.T) {
 	}
 	*broken = false
 	b.reset()
-	if sum, _ := b.run(Resume); sum.Total != 8 || sum.Passed != 6 || sum.Pending != 2 || b.agents.Load() != 6 {
+	if sum, _ := b.run(Resume); sum.Total != 8 || sum.Of(verdict.Computed).Passed != 6 || sum.Of(verdict.Computed).Pending != 2 || b.agents.Load() != 6 {
 		t.Errorf("mended: %+v after %d agents", sum, b.agents.Load())
 	}
 }

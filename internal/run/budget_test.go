@@ -15,6 +15,7 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/verdict"
 )
 
 // TestResumeAfterBudget: an attempt that spent its budget has its outcome. It is
@@ -31,7 +32,7 @@ func TestResumeAfterBudget(t *testing.T) {
 	}
 	for _, mode := range []Mode{Fresh, Resume} {
 		sum, _ := a.run(mode)
-		if n := a.asked(); sum.Total != 6 || sum.Failed != 6 || n != 12 {
+		if n := a.asked(); sum.Total != 6 || sum.Of(verdict.Computed).Failed != 6 || n != 12 {
 			t.Errorf("%q: %+v after %d requests", mode, sum, n)
 		}
 	}
@@ -96,7 +97,7 @@ func TestRunBudget(t *testing.T) {
 				if err == nil || err.Error() != want || fault.KindOf(err) != fault.Interrupted {
 					t.Errorf("%q: %v, want %s", mode, err, want)
 				}
-				if n := a.asked(); sum.Passed != tt.recorded || sum.Total != tt.recorded || n != tt.total {
+				if n := a.asked(); sum.Of(verdict.Computed).Passed != tt.recorded || sum.Total != tt.recorded || n != tt.total {
 					t.Errorf("%q: %+v after %d requests", mode, sum, n)
 				}
 				if _, err := os.Stat(filepath.Join(a.opts.Config.OutputDir, record.StatementName)); !os.IsNotExist(err) {
@@ -105,12 +106,12 @@ func TestRunBudget(t *testing.T) {
 			}
 			before := a.used(a.opts.Config.OutputDir)
 			set(a, tt.fewer)
-			if sum, err := a.drive(Resume); fault.KindOf(err) != fault.Interrupted || sum.Passed != 5 {
+			if sum, err := a.drive(Resume); fault.KindOf(err) != fault.Interrupted || sum.Of(verdict.Computed).Passed != 5 {
 				t.Errorf("a budget with one request too few: %+v, %v", sum, err)
 			}
 			set(a, tt.larger)
 			sum, err := a.drive(Resume)
-			if err != nil || sum.Passed != 6 {
+			if err != nil || sum.Of(verdict.Computed).Passed != 6 {
 				t.Errorf("%+v, %v", sum, err)
 			}
 			requests := int64(0)

@@ -63,7 +63,7 @@ func (r *Run) pipeline(ctx context.Context) pipeline.Config {
 	done := r.recorded()
 	left := func(row workload.Row) bool { return done[row.ID] < r.attempts(row) }
 	return pipeline.Config{
-		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.planned(),
+		RunID: r.Config.RunID, Families: r.work.Families, Tasks: r.work.Tasks(ctx, left), Total: r.planned().All, Judged: r.planned().Judged,
 		Kept: r.kept, Unverified: r.unverified, Labels: r.labels(),
 		Verifiers: r.scorer.Verifiers, Images: r.scorer.Images, Fault: r.fault,
 		Dir: r.dir, Store: r.store, Digests: r.binding, TaskDir: r.names.Of,

@@ -11,6 +11,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
+	"securebench/internal/verdict"
 )
 
 // called is an engine of another name.
@@ -70,7 +71,7 @@ func TestEngineOfResume(t *testing.T) {
 	best = "docker"
 	b.opts.Config.Sandbox.Engine = "native" // named now, it was auto
 	b.reset()
-	if sum, _ := b.run(Resume); sum.Passed != 6 || b.agents.Load() != 1 {
+	if sum, _ := b.run(Resume); sum.Of(verdict.Computed).Passed != 6 || b.agents.Load() != 1 {
 		t.Errorf("the resume ran %d agents: %+v", b.agents.Load(), sum)
 	}
 	if asked[0].Former != "" || len(asked) != 2 || asked[1].Former != "native" {

@@ -10,7 +10,7 @@ import (
 func (r *Run) warn(text string) { r.Progress.Event(progress.Warning{Message: text}) }
 
 func (r *Run) reportStart(disk string) {
-	start := progress.RunStart{RunID: r.Config.RunID, OutputDir: r.dir.Path(), Total: r.planned()}
+	start := progress.RunStart{RunID: r.Config.RunID, OutputDir: r.dir.Path(), Total: r.planned().All}
 	if r.scorer.Engine != nil {
 		info := r.scorer.Engine.Info()
 		start.Engine, start.EngineChoice = info.Name, info.Choice
@@ -19,15 +19,14 @@ func (r *Run) reportStart(disk string) {
 	r.Progress.Event(progress.Schedule{Workers: r.plan.Workers, Tasks: r.plan.Line(), Disk: disk})
 	if n := len(r.kept); n > 0 {
 		sum := pipeline.Summarise(r.Config.RunID, r.planned(), r.kept)
-		r.Progress.Event(progress.Resume{Completed: n, Passed: sum.Passed, Failed: sum.Failed, Pending: sum.Pending,
-			Remaining: r.planned() - n, OutputPath: r.Records()})
+		r.Progress.Event(progress.Resume{Completed: n, Counts: sum.Counts,
+			Remaining: r.planned().All - n, OutputPath: r.Records()})
 	}
 }
 
 func (r *Run) reportEnd(sum pipeline.Summary) {
 	r.Progress.Event(progress.RunDone{
-		RunID: sum.RunID, Status: sum.Status(), Total: sum.Total, Verified: sum.Verified, Passed: sum.Passed,
-		Failed: sum.Failed, Pending: sum.Pending, Infrastructure: sum.Infrastructure,
+		RunID: sum.RunID, Status: sum.Status(), Total: sum.Total, Counts: sum.Counts,
 		AgentErrors: sum.AgentErrors, Answers: sum.Answers, Output: r.Records(), Failures: sum.Failures,
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
 	"securebench/internal/source"
+	"securebench/internal/verdict"
 )
 
 // TestKeyByAnotherName gives agents the key of a provider under names that are not
@@ -44,7 +45,7 @@ func TestKeyByAnotherName(t *testing.T) {
 			}
 			tt.give(o, env)
 			if !configured {
-				if sum, _ := o.run(Fresh); sum.Verified != 3 || name != "in base64" && !strings.Contains(*seen, canaryKey) {
+				if sum, _ := o.run(Fresh); sum.Of(verdict.Computed).Verified != 3 || name != "in base64" && !strings.Contains(*seen, canaryKey) {
 					t.Errorf("%s, without a configured key: %+v", name, sum)
 				}
 				continue
@@ -59,7 +60,7 @@ func TestKeyByAnotherName(t *testing.T) {
 	}
 	o, env, seen := newKeyBench(t)
 	env["OPENAI_API_KEY"], env["MY_BACKEND"] = canaryKey, canaryKey[:len(canaryKey)-1]
-	if sum, _ := o.run(Fresh); sum.Verified != 3 || !strings.Contains(*seen, env["MY_BACKEND"]) {
+	if sum, _ := o.run(Fresh); sum.Of(verdict.Computed).Verified != 3 || !strings.Contains(*seen, env["MY_BACKEND"]) {
 		t.Errorf("an honest value: %+v", sum)
 	}
 }
@@ -69,7 +70,7 @@ func TestKeyByAnotherName(t *testing.T) {
 func TestShortKey(t *testing.T) {
 	o, env, seen := newKeyBench(t)
 	env["OPENAI_API_KEY"], env["ANTHROPIC_API_KEY"], env["MY_BACKEND"] = "sk-local-1234", "EMPTY", "sk-local-1234"
-	if sum, _ := o.run(Fresh); sum.Verified != 3 || !strings.Contains(*seen, "sk-local-1234") {
+	if sum, _ := o.run(Fresh); sum.Of(verdict.Computed).Verified != 3 || !strings.Contains(*seen, "sk-local-1234") {
 		t.Errorf("%+v", sum)
 	}
 	const want = "OPENAI_API_KEY, ANTHROPIC_API_KEY: the key has fewer than 16 characters, so it is not looked for in what agents get, and not redacted"

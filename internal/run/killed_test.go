@@ -59,7 +59,7 @@ func killedAt(t *testing.T, b *bench, n int) (captured int32) {
 		}}
 	}
 	b.opts.Families["short_answer"] = fam
-	if sum, _ := b.run(Fresh); sum.Passed != 6 || captured == 0 {
+	if sum, _ := b.run(Fresh); sum.Of(verdict.Computed).Passed != 6 || captured == 0 {
 		t.Fatalf("%+v, %d", sum, captured)
 	}
 	b.opts.Config.OutputDir = left
@@ -104,7 +104,7 @@ func TestKilledInVerification(t *testing.T) {
 				t.Errorf("the killed run: %s", p)
 			}
 		}
-		if sum, unverified := b.run(Resume); sum.Passed != 6 || b.agents.Load() != 6-captured || len(unverified) == 0 || len(unverified) > int(captured) {
+		if sum, unverified := b.run(Resume); sum.Of(verdict.Computed).Passed != 6 || b.agents.Load() != 6-captured || len(unverified) == 0 || len(unverified) > int(captured) {
 			t.Errorf("%d kills: %+v after %d agents, of which %d had run; %d waited", kills, sum, b.agents.Load(), captured, len(unverified))
 		}
 		if _, err := os.Stat(filepath.Join(b.opts.Config.OutputDir, record.CapturedName)); !os.IsNotExist(err) {
@@ -118,7 +118,7 @@ func TestKilledAsksNobody(t *testing.T) {
 	a := newAgents(t, "codex", "model: gpt-1")
 	captured := killedAt(t, a.bench, 3)
 	before := len(a.provider.Requests())
-	if sum, _ := a.run(Resume); sum.Passed != 6 || len(a.provider.Requests())-before != int(6-captured) {
+	if sum, _ := a.run(Resume); sum.Of(verdict.Computed).Passed != 6 || len(a.provider.Requests())-before != int(6-captured) {
 		t.Errorf("%+v after %d more requests; %d candidates were captured", sum, len(a.provider.Requests())-before, captured)
 	}
 }
@@ -173,7 +173,7 @@ func TestForgedCapture(t *testing.T) {
 			var said warnings
 			b.opts.Progress = &said
 			sum, _ := b.run(Resume)
-			if sum.Passed != 6 || b.agents.Load() != 6-captured+tt.again {
+			if sum.Of(verdict.Computed).Passed != 6 || b.agents.Load() != 6-captured+tt.again {
 				t.Errorf("%+v after %d agents, of which %d had run", sum, b.agents.Load(), captured)
 			}
 			if strings.Contains(said.String(), record.CapturedName) != tt.warns {
@@ -213,7 +213,7 @@ func TestKilledRequest(t *testing.T) {
 		a := newAgents(t, strings.TrimSpace(kind), "model: "+tt.model+"\nbudget: "+tt.budget+"\n")
 		kill := &killAt{b: a.bench, left: filepath.Join(t.TempDir(), "left")}
 		a.opts.Transport, a.opts.Config.MaxWorkers, a.more = kill, 1, tt.more
-		if sum, _ := a.run(Fresh); sum.Passed != 6 {
+		if sum, _ := a.run(Fresh); sum.Of(verdict.Computed).Passed != 6 {
 			t.Fatalf("%s: %+v without a kill", kind, sum)
 		}
 		whole := a.used(a.opts.Config.OutputDir)

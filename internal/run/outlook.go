@@ -35,7 +35,7 @@ func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlo
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
-	attempts := max(0, r.planned()-recorded)
+	attempts := max(0, r.planned().All-recorded)
 	defer func() { err = errors.Join(err, r.agent.Close()) }()
 	f := r.agent.Facts()
 	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Total: f.Total, Work: r.work, Chosen: r.rows.Record().String()}

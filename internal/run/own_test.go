@@ -106,7 +106,7 @@ func (o *ownBench) refused(mode Mode) string {
 // TestOwnFiles: the agent's files are there, and part of what a run is bound to.
 func TestOwnFiles(t *testing.T) {
 	o := newOwn(t, "files: agent\n")
-	if sum, _ := o.run(Fresh); sum.Passed != 3 {
+	if sum, _ := o.run(Fresh); sum.Of(verdict.Computed).Passed != 3 {
 		t.Fatalf("%+v", sum)
 	}
 	before, _, err := record.ReadManifest(os.DirFS(o.opts.Config.OutputDir))
@@ -120,7 +120,7 @@ func TestOwnFiles(t *testing.T) {
 	if why := o.refused(Resume); !strings.Contains(why, "setting agent_files: was \"sha256:") {
 		t.Error(why)
 	}
-	if sum, _ := o.run(ResumeChanged); sum.Passed != 0 || sum.Failed != 3 {
+	if sum, _ := o.run(ResumeChanged); sum.Of(verdict.Computed).Passed != 0 || sum.Of(verdict.Computed).Failed != 3 {
 		t.Errorf("%+v", sum)
 	}
 	after, _, err := record.ReadManifest(os.DirFS(o.opts.Config.OutputDir))
@@ -164,7 +164,7 @@ func TestOwnImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum, _ := o.run(Fresh); sum.Passed != 3 || strings.Join(o.images, " ") != "mine mine mine" {
+	if sum, _ := o.run(Fresh); sum.Of(verdict.Computed).Passed != 3 || strings.Join(o.images, " ") != "mine mine mine" {
 		t.Fatalf("%+v in %s", sum, o.images)
 	}
 	m, _, err := record.ReadManifest(os.DirFS(o.opts.Config.OutputDir))
@@ -200,7 +200,7 @@ func TestVariables(t *testing.T) {
 	o := newOwn(t, "files: agent\n", "SET", "UNSET")
 	o.opts.LookupEnv = func(name string) (string, bool) { return "", name == "SET" }
 	o.opts.Config.Harness.EnvPos = []source.Pos{{File: "tester.yaml", Line: 8, Col: 9}, {File: "tester.yaml", Line: 8, Col: 14}}
-	if sum, _ := o.run(Fresh); sum.Passed != 3 {
+	if sum, _ := o.run(Fresh); sum.Of(verdict.Computed).Passed != 3 {
 		t.Fatalf("%+v", sum)
 	}
 	if told := strings.Join(o.told, "\n"); strings.Count(told, "harness.env names") != 1 || !strings.Contains(told, "tester.yaml:8:14: harness.env names UNSET, which is not set: the agent does not get it") {
@@ -251,7 +251,7 @@ func TestCommandWithProvider(t *testing.T) {
 				return 0
 			}
 			sum, _ := a.run(Fresh)
-			if sum.Passed != passes || sum.Verified != 6 || len(a.provider.Requests()) != 6*requests || a.agents.Load() != 6 {
+			if sum.Of(verdict.Computed).Passed != passes || sum.Of(verdict.Computed).Verified != 6 || len(a.provider.Requests()) != 6*requests || a.agents.Load() != 6 {
 				t.Errorf("%s: %+v after %d requests of %d agents", api, sum, len(a.provider.Requests()), a.agents.Load())
 			}
 			for _, f := range sum.Failures {

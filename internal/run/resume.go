@@ -140,8 +140,8 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
 	m.FormerRuns, m.Workers = max(m.FormerRuns, former.Manifest.FormerRuns), former.Manifest.Workers
 	r.divide(former.Manifest.Shards)
-	if former.Sealed && len(r.kept) == r.planned() && len(review.Rerun) == 0 {
-		r.warn(fmt.Sprintf("nothing to resume: the run is complete and signed (%d records)", r.planned()))
+	if former.Sealed && len(r.kept) == r.planned().All && len(review.Rerun) == 0 {
+		r.warn(fmt.Sprintf("nothing to resume: the run is complete and signed (%d records)", r.planned().All))
 		r.finished = true
 		return nil
 	}
@@ -177,7 +177,7 @@ func (r *Run) prepareRest(ctx context.Context, former *record.Former) (err error
 	if err != nil {
 		return err
 	}
-	if review.Kept+len(review.Unverified) == r.planned() {
+	if review.Kept+len(review.Unverified) == r.planned().All {
 		return nil
 	}
 	r.produced = nil
@@ -222,7 +222,7 @@ func (r *Run) checkSeal(ctx context.Context, former *record.Former, review *reco
 		return nil
 	}
 	foreign := slices.ContainsFunc(res.Problems, func(p evidence.Problem) bool { return p.File != record.StatementName })
-	if review.Kept == r.planned() && len(review.Rerun) == 0 && foreign {
+	if review.Kept == r.planned().All && len(review.Rerun) == 0 && foreign {
 		return fault.As(fault.Integrity, &BrokenSealError{res.Problems[0]})
 	}
 	review.SealBroken()

@@ -40,7 +40,7 @@ func (r *Run) scheduled() *record.Schedule {
 // writes is what the run may write on this machine: candidates, what the agent
 // and the verifier print, and records.
 func (r *Run) writes() capacity.Writes {
-	return r.writesTo(r.dir.Path(), r.planned()-len(r.kept))
+	return r.writesTo(r.dir.Path(), r.planned().All-len(r.kept))
 }
 
 // writesTo is what so many attempts may write, with an output directory on the

@@ -251,12 +251,12 @@ func classify(err error) error {
 	return err
 }
 
-// planned returns the number of planned attempts, of a shard its own.
-func (r *Run) planned() int {
+// planned returns how many attempts are planned, of a shard its own.
+func (r *Run) planned() pipeline.Planned {
 	if r.share != nil {
 		return r.share.planned
 	}
-	return len(r.work.Rows) * r.Config.Attempts
+	return pipeline.Planned{All: len(r.work.Rows) * r.Config.Attempts, Judged: r.work.Judged() * r.Config.Attempts}
 }
 
 // LeftOut returns the number of rows that were not chosen.

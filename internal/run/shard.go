@@ -25,7 +25,7 @@ type share struct {
 	index   int
 	of      record.Division
 	rows    map[string]int // by task
-	planned int            // attempts
+	planned pipeline.Planned
 }
 
 // has reports whether an attempt of a row is the shard's.
@@ -62,7 +62,11 @@ func (r *Run) takeShare(m record.Manifest) {
 	r.share = &share{index: *r.Shard, of: m.Division(), rows: make(map[string]int, len(r.work.Rows))}
 	for _, row := range r.work.Rows {
 		r.share.rows[row.ID] = row.Index
-		r.share.planned += r.attempts(row)
+		n := r.attempts(row)
+		r.share.planned.All += n
+		if row.Judged {
+			r.share.planned.Judged += n
+		}
 	}
 }
 
@@ -193,7 +197,7 @@ func (r *Run) openShard(ctx context.Context) (err error) {
 	if err := r.takeOver(whole, own, former, shard); err != nil {
 		return errors.Join(err, own.Close())
 	}
-	if spared && len(r.kept)+len(r.unverified) < r.planned() {
+	if spared && len(r.kept)+len(r.unverified) < r.planned().All {
 		r.produced = nil
 		if err := r.sameAs(ctx, former); err != nil {
 			return errors.Join(err, own.Close())

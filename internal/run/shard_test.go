@@ -19,6 +19,7 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox/sandboxtest"
+	"securebench/internal/verdict"
 )
 
 // prepare plans the run of a bench in shards.
@@ -91,7 +92,7 @@ func (b *bench) verified(finished bool) map[record.AttemptKey]string {
 // to what one process records.
 func TestShards(t *testing.T) {
 	whole := newBench(t)
-	if sum, _ := whole.run(Fresh); sum.Passed != 6 {
+	if sum, _ := whole.run(Fresh); sum.Of(verdict.Computed).Passed != 6 {
 		t.Fatalf("%+v", sum)
 	}
 	for _, n := range []int{1, 3, 7} {
@@ -102,17 +103,17 @@ func TestShards(t *testing.T) {
 		total := 0
 		for i := range n {
 			sum, agents := b.shard(i)
-			if total += sum.Total; sum.Total != sum.Planned || sum.Passed != sum.Total || int(agents) != sum.Total {
+			if total += sum.Total; sum.Total != sum.Planned.All || sum.Of(verdict.Computed).Passed != sum.Total || int(agents) != sum.Total {
 				t.Errorf("shard %d of %d: %+v after %d agents", i, n, sum, agents)
 			}
 		}
-		if res := b.merge(); total != 6 || !res.Complete() || len(res.Parts) != n || res.Summary.Passed != 6 {
+		if res := b.merge(); total != 6 || !res.Complete() || len(res.Parts) != n || res.Summary.Of(verdict.Computed).Passed != 6 {
 			t.Errorf("%+v", res)
 		}
 		if got := b.verified(true); !maps.Equal(got, whole.verified(true)) {
 			t.Errorf("merged from %d: %v", n, got)
 		}
-		if sum, _ := b.run(Resume); sum.Passed != 6 {
+		if sum, _ := b.run(Resume); sum.Of(verdict.Computed).Passed != 6 {
 			t.Errorf("%+v", sum)
 		}
 		i := 0
@@ -132,7 +133,7 @@ func TestShardGoesOn(t *testing.T) {
 	}
 	b.broken.Store(false)
 	for start, agents := range []int32{0, 0} { // verified again, and then nothing is left
-		if sum, n := b.shard(0); sum.Passed != 3 || n != agents {
+		if sum, n := b.shard(0); sum.Of(verdict.Computed).Passed != 3 || n != agents {
 			t.Errorf("start %d: %+v after %d agents", start+2, sum, n)
 		}
 	}
@@ -142,7 +143,7 @@ func TestShardGoesOn(t *testing.T) {
 	for _, p := range res.Parts {
 		kept = append(kept, p.Kept)
 	}
-	if !res.Complete() || res.Summary.Passed != 6 || !slices.Equal(kept, []int{0, 3, 0, 3}) {
+	if !res.Complete() || res.Summary.Of(verdict.Computed).Passed != 6 || !slices.Equal(kept, []int{0, 3, 0, 3}) {
 		t.Errorf("%+v", res)
 	}
 	b.verified(true)
@@ -167,7 +168,7 @@ func TestShardKilled(t *testing.T) {
 			b.shard(0)
 			b.opts.Config.OutputDir = left
 			if again {
-				if sum, n := b.shard(0); sum.Passed != 3 || n != 3-captured {
+				if sum, n := b.shard(0); sum.Of(verdict.Computed).Passed != 3 || n != 3-captured {
 					t.Errorf("%+v after %d agents, %d had a candidate", sum, n, captured)
 				}
 			}
@@ -178,7 +179,7 @@ func TestShardKilled(t *testing.T) {
 			if !again {
 				b.verified(false)
 				b.reset()
-				if sum, _ := b.run(Resume); sum.Passed != 6 || b.agents.Load() != 3-captured {
+				if sum, _ := b.run(Resume); sum.Of(verdict.Computed).Passed != 6 || b.agents.Load() != 3-captured {
 					t.Errorf("%+v after %d agents, %d had a candidate", sum, b.agents.Load(), captured)
 				}
 			}
@@ -201,7 +202,7 @@ func TestMergedInfrastructure(t *testing.T) {
 	b.verified(true)
 	b.broken.Store(false)
 	b.reset()
-	if sum, _ := b.run(Resume); sum.Passed != 6 || b.agents.Load() != 0 {
+	if sum, _ := b.run(Resume); sum.Of(verdict.Computed).Passed != 6 || b.agents.Load() != 0 {
 		t.Errorf("%+v after %d agents", sum, b.agents.Load())
 	}
 	b.verified(true)
@@ -222,7 +223,7 @@ func TestPreparedAgain(t *testing.T) {
 	if res := b.merge(); res.Complete() || !slices.Equal(res.Missing, []int{2, 3, 4, 5}) || res.Summary.Total != 2 {
 		t.Fatalf("%+v", res)
 	}
-	if sum, n := b.shard(0); sum.Passed != 1 || n != 0 {
+	if sum, n := b.shard(0); sum.Of(verdict.Computed).Passed != 1 || n != 0 {
 		t.Errorf("a shard that is merged ran again: %+v after %d agents", sum, n)
 	}
 	b.merge()
@@ -287,7 +288,7 @@ func TestShardsOfBrokenAgent(t *testing.T) {
 	}}))
 	b.prepare(6)
 	for i := range 6 {
-		if sum, _ := b.shard(i); sum.Failed != 1 {
+		if sum, _ := b.shard(i); sum.Of(verdict.Computed).Failed != 1 {
 			t.Errorf("%+v", sum)
 		}
 	}
@@ -355,11 +356,11 @@ func TestInfrastructureAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if sum, n := b.shard(0); sum.Passed != 3 || n != want {
+			if sum, n := b.shard(0); sum.Of(verdict.Computed).Passed != 3 || n != want {
 				t.Errorf("%+v after %d agents, want %d", sum, n, want)
 			}
 			b.shard(1)
-			if res := b.merge(); !res.Complete() || res.Summary.Passed != 6 || res.Parts[0].Kept != 3 {
+			if res := b.merge(); !res.Complete() || res.Summary.Of(verdict.Computed).Passed != 6 || res.Parts[0].Kept != 3 {
 				t.Errorf("%+v", res)
 			}
 			b.verified(true)

@@ -46,3 +46,45 @@ func (b *Basis) UnmarshalText(text []byte) error {
 	}
 	return fmt.Errorf("the basis is %.20q, want computed or judged", text)
 }
+
+// ByBasis has a value for each basis, and nothing that puts the two together: what was
+// judged does not add up with what was computed.
+type ByBasis[T any] struct{ computed, judged T }
+
+// Apart returns a value for each basis.
+func Apart[T any](computed, judged T) ByBasis[T] { return ByBasis[T]{computed, judged} }
+
+// Of returns the value of one basis.
+func (by *ByBasis[T]) Of(b Basis) *T {
+	if b == Judged {
+		return &by.judged
+	}
+	return &by.computed
+}
+
+// Counts are numbers of attempts of one basis that have a record.
+type Counts struct {
+	Total          int `json:"total"`
+	Verified       int `json:"verified"` // with a verdict
+	Passed         int `json:"passed"`
+	Failed         int `json:"failed"`
+	Pending        int `json:"pending"` // without a verdict, infrastructure errors aside
+	Infrastructure int `json:"infrastructure"`
+}
+
+// Add counts one attempt.
+func (c *Counts) Add(s Status, o Outcome) {
+	c.Total++
+	switch {
+	case o == Infrastructure:
+		c.Infrastructure++
+	case s == StatusPassed:
+		c.Passed++
+		c.Verified++
+	case s == StatusFailed:
+		c.Failed++
+		c.Verified++
+	default:
+		c.Pending++
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // All is the limit of a command that uses every row.
@@ -67,6 +68,7 @@ type Row struct {
 	// CheckedIn are the references of other images that the row's verifier
 	// needs. They are evaluation inputs, which are not for publication.
 	CheckedIn []string
+	Judged    bool // it asks for a judge
 }
 
 // Workload is a loaded pack, and what its used rows need.
@@ -144,6 +146,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	}
 	w.Rows = append(w.Rows, Row{Ref: row.Ref(), ID: row.ID, Image: t.Environment().Image})
 	fam := w.Families[row.Family]
+	w.Rows[len(w.Rows)-1].Judged = fam.Basis(t.Evaluator()) == verdict.Judged
 	if fam.NewVerifier == nil || w.demands.Image == nil {
 		return // nothing runs for a row that stays pending
 	}
@@ -238,6 +241,16 @@ func (w *Workload) image(env task.Environment, at source.Pos) {
 func (w *Workload) OpenFiles() (family.Files, error) {
 	f, err := family.OpenFiles(w.PublicRoot(), w.EvalRoot(), w.PublicFiles, w.EvalFiles)
 	return f, fault.As(fault.Pack, err)
+}
+
+// Judged is the number of used rows that ask for a judge.
+func (w *Workload) Judged() (n int) {
+	for _, row := range w.Rows {
+		if row.Judged {
+			n++
+		}
+	}
+	return n
 }
 
 // LeftOut is the number of rows that are not used.

@@ -143,7 +143,7 @@ func (m Manifest) check() error {
 	switch {
 	case m.Format != ManifestFormat:
 		return fmt.Errorf("its format is %d, but this build reads format %d", m.Format, ManifestFormat)
-	case p.Tasks < 0 || p.Tasks > maxTasks || p.Attempts < 1 || p.Attempts > maxAttempts || p.LeftOut < 0 || p.LeftOut > maxTasks:
+	case p.Tasks < 0 || p.Tasks > maxTasks || p.Attempts < 1 || p.Attempts > maxAttempts || p.LeftOut < 0 || p.LeftOut > maxTasks || p.Judged < 0 || p.Judged > p.Tasks:
 		return fmt.Errorf("it plans %d tasks with %d attempts and leaves out %d", p.Tasks, p.Attempts, p.LeftOut)
 	case s != nil && (!s.Rows.Valid(p.Tasks+p.LeftOut) || s.Rows.Len() != p.Tasks):
 		return fmt.Errorf("it plans %d tasks, and lists other rows", p.Tasks)
@@ -241,6 +241,7 @@ type Planned struct {
 	Tasks    int `json:"tasks"`
 	Attempts int `json:"attempts"`
 	LeftOut  int `json:"left_out,omitzero"`
+	Judged   int `json:"judged,omitzero"` // of the tasks, those that ask for a judge
 }
 
 // RunDigests bind the run's inputs. Manifest, Public and Config are plain; the
