@@ -56,3 +56,9 @@ func Lines(tb testing.TB, path string) [][]byte {
 	}
 	return bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 }
+
+// Recorded returns the name of the file of what models answered to a data set's rows.
+func Recorded(tb testing.TB, set string) string {
+	tb.Helper()
+	return first(tb, set+"/public/outputs.jsonl", set+"-outputs.jsonl")
+}

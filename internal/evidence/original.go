@@ -85,7 +85,7 @@ func failures() (out []failure) {
 			out = append(out, failure{verdict.StatusFailed, outcome, reason})
 		}
 	}
-	return append(out, failure{verdict.StatusPending, verdict.Pending, verdict.NoJudge}, failure{verdict.StatusPending, verdict.Pending, verdict.NoVerifier})
+	return append(out, failure{verdict.StatusPending, verdict.Pending, verdict.NoJudge}, failure{verdict.StatusPending, verdict.Pending, verdict.Media}, failure{verdict.StatusPending, verdict.Pending, verdict.NoVerifier})
 }
 
 // changes names the fields in which a record differs from what it was.

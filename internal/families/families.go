@@ -5,6 +5,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion"
 	"securebench/internal/family/freeresponse"
+	"securebench/internal/family/multimodalqa"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/repopatch"
 	"securebench/internal/family/shortanswer"
@@ -22,5 +23,6 @@ func All() family.Registry {
 		repopatch.Family(),
 		terminaltask.Family(),
 		toolcall.Family(),
+		multimodalqa.Family(),
 	)...)
 }

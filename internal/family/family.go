@@ -6,6 +6,7 @@ package family
 
 import (
 	"context"
+	"io/fs"
 	"sort"
 	"time"
 
@@ -32,6 +33,9 @@ type Family struct {
 	// Doubts finds what is probably a mistake of a row that keeps all rules, and is
 	// a warning; nil means none.
 	Doubts func(Row) []Problem
+	// Inspect looks into a row's public files for what is probably a mistake, which only
+	// pack check does; nil means none.
+	Inspect func(Row) []Problem
 	// Lanes maps eval keys to lanes; a key without an entry is hidden.
 	Lanes map[string]task.Lane
 	// EvalFiles are the paths of strings inside eval that name files below the
@@ -119,6 +123,10 @@ type Row struct {
 	ID          string
 	Input, Eval map[string]jsontext.Value
 	Environment map[string]jsontext.Value // with the manifest's defaults
+	// Assets is the list of public files as the row writes it, nil without any.
+	Assets jsontext.Value
+	// Public has the files; nil where only the row is looked at.
+	Public fs.FS
 }
 
 // Problem is a violation of one of the family's rules. Path is the place of

@@ -16,6 +16,7 @@ func labels() map[string]string {
 		"heuristic":           "scored by counting words",
 		"judged":              "the row asks for a judge: a model that says whether a candidate meets a rubric",
 		"pack_checker":        "a file of the pack judged",
+		"measured":            "how near the text came to what is accepted decided",
 		"exit_code":           "only the test command's exit code decided",
 		"text_report":         "results were read from text that the candidate's code could have written",
 		"no_canaries":         "the repository runs only test files that it knows, so a patch of the test machinery would not show",

@@ -68,6 +68,7 @@ func reasons() map[verdict.Reason]string {
 		verdict.ProviderRefused:      "the provider rejects what the agent asked for",
 		verdict.NoVerifier:           "its family has no verifier",
 		verdict.NoJudge:              "its rubric needs a judge, and there is none",
+		verdict.Media:                "it has a video or a sound, which no agent is given",
 		verdict.PackFault:            "the row's own fault: its files changed, or its image lacks what it needs",
 		verdict.InfrastructureError:  "every try ended in an error of the engine or of this machine",
 	}

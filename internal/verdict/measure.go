@@ -9,16 +9,17 @@ import (
 const (
 	PackChecker = "pack_checker" // a file of the pack judged
 	RewardFile  = "reward_file"  // a checker wrote a reward
+	Measured    = "measured"     // how near a text came to what is accepted decided
 )
 
 // IsMeasured reports whether a verdict with these labels has a measure, if it is one on
 // what the candidate is worth.
 func IsMeasured(labels []string) bool {
-	return slices.Contains(labels, PackChecker) || slices.Contains(labels, RewardFile)
+	return slices.ContainsFunc(labels, func(l string) bool { return l == PackChecker || l == RewardFile || l == Measured })
 }
 
 // Measure is how good a candidate is, beside the verdict: the score of a checker, the
-// reward of a terminal task. It never decides by itself.
+// reward of a terminal task, how near a text is to what is accepted. It never decides by itself.
 type Measure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"` // from 0 to 1

@@ -73,6 +73,8 @@ const (
 	// JudgeRefused: the judge gives no answer about this candidate, though it does about
 	// others.
 	JudgeRefused Reason = "judge_refused"
+	// Media: the row has a video or a sound, which no agent is given.
+	Media Reason = "media"
 	// JudgeInconsistent: the judge's votes contradict each other.
 	JudgeInconsistent   Reason = "judge_inconsistent"
 	PackFault           Reason = "pack" // the row's own fault: its files, or what it wants of its image, cannot be used

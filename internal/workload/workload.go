@@ -114,6 +114,10 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int
 			return nil, fault.As(fault.Pack, err)
 		}
 		w.Warnings = append(w.Warnings, found...)
+		if found, err = loaded.Inspect(ctx); err != nil {
+			return nil, fault.As(fault.Pack, err)
+		}
+		w.Warnings = append(w.Warnings, found...)
 	}
 	if d.Leaks {
 		found, err := packlint.Leaks(ctx, w.Pack)

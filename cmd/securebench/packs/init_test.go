@@ -3,12 +3,14 @@ package packs
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 // TestAsk: answers, defaults and mistakes at the questions of init.
 func TestAsk(t *testing.T) {
+	terminal := strconv.Itoa(slices.Index(templateFamilies(), "terminal_task") + 1)
 	for _, c := range []struct {
 		in       string
 		given    newPack
@@ -18,7 +20,7 @@ func TestAsk(t *testing.T) {
 	}{
 		{in: "\n\n\n", want: newPack{defaultDir, "my-pack", defaultFamilies()}, says: "Folder of the new pack [my-pack]: ", complete: true},
 		{in: "a/Sums of 2\n\n1 short_answer,1\n", want: newPack{"a/Sums of 2", "sums-of-2", []string{"code_completion", "short_answer"}}, says: "  1  code_completion\n", complete: true},
-		{in: "x\n7\nshort\n6\n", given: newPack{dir: "d"}, want: newPack{"d", "x", []string{"terminal_task"}}, says: "7 is not one of them\n", complete: true},
+		{in: "x\n99\nshort\n" + terminal + "\n", given: newPack{dir: "d"}, want: newPack{"d", "x", []string{"terminal_task"}}, says: "99 is not one of them\n", complete: true},
 		{in: "", given: newPack{dir: "d", id: "e", families: []string{"short_answer"}}, want: newPack{"d", "e", []string{"short_answer"}}, complete: true},
 		{in: "here\n"},
 	} {

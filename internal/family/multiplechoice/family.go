@@ -49,18 +49,18 @@ func Family() family.Family {
 var goldLabel = lazyregexp.New(
 	`^\s*(?:(?:final answer|answer|choice|option)\s*)?(?:is\s*)?(?:[:-]\s*)?[(\[]?([A-Za-z])[)\].:]?\s*$`)
 
-// goldChoices returns the positions of the choices that a row's answer names,
+// Right returns the positions of the choices that a row's answer names,
 // in rising order: by position for a whole number, by label for a string that
 // is one, by text otherwise; a list names those of its members. Several choices
 // may share a text.
-func goldChoices(choices []string, answer jsontext.Value) []int {
+func Right(choices []string, answer jsontext.Value) []int {
 	var out []int
 	switch answer.Kind() {
 	case '[':
 		var list []jsontext.Value
 		if json.Unmarshal(answer, &list) == nil {
 			for _, v := range list {
-				out = append(out, goldChoices(choices, v)...)
+				out = append(out, Right(choices, v)...)
 			}
 		}
 	case '0':
@@ -110,7 +110,7 @@ func check(row family.Row) []family.Problem {
 		return []family.Problem{{Path: []string{"eval", "match"}, Message: "cannot be used: " + err.Error()}}
 	}
 	choices := texts(row.Input["choices"])
-	if choices == nil || len(goldChoices(choices, row.Eval["answer"])) > 0 {
+	if choices == nil || len(Right(choices, row.Eval["answer"])) > 0 {
 		return nil
 	}
 	return []family.Problem{{
@@ -137,7 +137,7 @@ func doubtful(row family.Row) (out []family.Problem) {
 
 // reference answers with the label of the first choice that is right.
 func reference(v task.EvaluatorView) (family.Solution, bool) {
-	right := goldChoices(rowOf(v))
+	right := Right(rowOf(v))
 	if len(right) == 0 {
 		return family.Solution{}, false
 	}
@@ -150,7 +150,7 @@ func chance(v task.EvaluatorView) (float64, bool) {
 	if len(choices) == 0 {
 		return 0, false
 	}
-	return float64(len(goldChoices(choices, answer))) / float64(len(choices)), true
+	return float64(len(Right(choices, answer))) / float64(len(choices)), true
 }
 
 // rowOf returns the choices and the answer of a row, as far as they can be read.

@@ -26,7 +26,7 @@ func TestGoldChoices(t *testing.T) {
 		{`["C",1,1,"seven",true,9]`, []int{1, 2, 3}},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, goldChoices(choices, jsontext.Value(tt.answer))); diff != "" {
+		if diff := cmp.Diff(tt.want, Right(choices, jsontext.Value(tt.answer))); diff != "" {
 			t.Errorf("%s: %s", tt.answer, diff)
 		}
 	}
@@ -54,7 +54,7 @@ func TestCheckRefusesRowsWithoutReference(t *testing.T) {
 	for _, answer := range []string{`"A"`, `"x"`, `"."`, `1`, `2`, `1.5`, `["x",1]`, `[]`} {
 		row := family.Row{Input: map[string]jsontext.Value{"choices": jsontext.Value(`["one","."]`)},
 			Eval: map[string]jsontext.Value{"answer": jsontext.Value(answer)}}
-		want := len(goldChoices([]string{"one", "."}, jsontext.Value(answer))) == 0
+		want := len(Right([]string{"one", "."}, jsontext.Value(answer))) == 0
 		if got := len(Family().Check(row)) > 0; got != want {
 			t.Errorf("%s: refused is %t", answer, got)
 		}

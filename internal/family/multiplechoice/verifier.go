@@ -50,7 +50,7 @@ func newKey(choices []string, gold jsontext.Value) (key, error) {
 	}
 	k := key{choices: read, in: vocabulary.Every, options: answer.Options{Labels: true}}
 	k.question = answer.Ask("", "", k.in)
-	right := goldChoices(choices, gold)
+	right := Right(choices, gold)
 	if len(right) == 0 && !bytes.ContainsRune(gold, '"') {
 		return key{}, errNoValidAnswer
 	}

@@ -59,5 +59,9 @@ func checkoutFault(dir string) string {
 
 // familyRow returns the part of a row that a family sees.
 func familyRow(row pack.Row) family.Row {
-	return family.Row{ID: row.ID, Input: values(row.Input), Eval: values(row.Eval), Environment: values(row.Environment)}
+	out := family.Row{ID: row.ID, Input: values(row.Input), Eval: values(row.Eval), Environment: values(row.Environment), Public: row.Public()}
+	if row.AssetList != nil {
+		out.Assets = row.AssetList.JSON()
+	}
+	return out
 }

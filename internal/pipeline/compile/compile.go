@@ -170,6 +170,10 @@ func (k *checker) at(path []string) *source.Node {
 			return k.row.Eval.At(path[1:])
 		case "environment":
 			return k.row.Environment.At(path[1:])
+		case "assets":
+			if k.row.AssetList != nil {
+				return k.row.AssetList.At(path[1:])
+			}
 		}
 	}
 	return &source.Node{Pos: k.row.Pos}

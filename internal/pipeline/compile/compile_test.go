@@ -15,22 +15,13 @@ import (
 
 	"securebench/internal/families"
 	"securebench/internal/family"
-	"securebench/internal/family/codecompletion"
-	"securebench/internal/family/freeresponse"
-	"securebench/internal/family/multiplechoice"
-	"securebench/internal/family/repopatch"
-	"securebench/internal/family/shortanswer"
-	"securebench/internal/family/terminaltask"
-	"securebench/internal/family/toolcall"
 	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/task"
 )
 
 func registry() family.Registry {
-	return family.NewRegistry(append(families.Deferred(),
-		multiplechoice.Family(), shortanswer.Family(), freeresponse.Family(),
-		codecompletion.Family(), repopatch.Family(), terminaltask.Family(), toolcall.Family())...)
+	return families.All()
 }
 
 const manifest = "id: p\nversion: 1\n"
@@ -239,7 +230,7 @@ func TestLaneTable(t *testing.T) {
 		"browser_task":    "credentials=evaluation_inputs success_check=hidden",
 		"desktop_task":    "success_check=hidden",
 		"artifact_task":   "reference_artifact=hidden rubric=hidden",
-		"multimodal_qa":   "answer=hidden rubric=hidden",
+		"multimodal_qa":   "answer=hidden match=hidden rubric=hidden",
 		"preference_pair": "preference=hidden rubric=hidden",
 	}
 	got := map[string]string{}

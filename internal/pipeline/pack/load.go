@@ -29,6 +29,7 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 	if err != nil {
 		return nil, err
 	}
+	defer trees.files.Close()
 	l := &loader{check: check, trees: trees, ids: newIDIndex(), seen: make(map[string]bool),
 		pack: &Pack{Location: loc, Manifest: m}}
 	l.warn(warnings)

@@ -14,7 +14,10 @@ import (
 )
 
 // trees are the asset folders of a pack while it is loaded.
-type trees struct{ public, eval *tree }
+type trees struct {
+	public, eval *tree
+	files        *Public
+}
 
 // scanTrees scans both asset folders.
 func scanTrees(ctx context.Context, loc Location, m *Manifest) (*trees, error) {
@@ -30,7 +33,10 @@ func scanTrees(ctx context.Context, loc Location, m *Manifest) (*trees, error) {
 	if t.eval, err = scanTree(ctx, root, m.EvalRoot); err != nil {
 		return nil, err
 	}
-	return t, nil
+	if len(t.public.bad) == 0 { // else it may be no folder
+		t.files, err = openPublic(func() (*os.Root, error) { return root.OpenRoot(m.PublicRoot) }, func(name string) bool { return t.public.entries[name].sum != "" })
+	}
+	return t, err
 }
 
 // files returns the digests of the tree's files by path.

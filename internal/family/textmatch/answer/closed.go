@@ -106,6 +106,9 @@ func (q *Question) Around(before, after string) (opposing *Word) {
 			break
 		}
 	}
+	if len(a) > 0 && q.has(a[0], vocabulary.Scale) && q.HasPair("many", a[0].Text) {
+		a[0].Excused = true // "How many pairs …?" counts them
+	}
 	for i, w := range a {
 		if q.has(w, vocabulary.Reason) {
 			a = a[:i]

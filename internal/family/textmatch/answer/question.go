@@ -136,7 +136,7 @@ func (q *Question) Words(s string) []Word {
 			}
 			return words[spoken[k]].Text
 		}
-		adjective := words[i].In(vocabulary.Wrong)&q.In != 0 // "how many bad workers"
+		adjective := words[i].In(vocabulary.Wrong|vocabulary.Except)&q.In != 0 // "how many bad workers", "how many different ways"
 		words[i].Excused = adjective && q.HasPair(at(n), at(n+1)) || q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)]
 	}
 	return words

@@ -14,6 +14,7 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
 )
 
 // MaxChoices is as many as there are labels.
@@ -42,6 +43,7 @@ type text struct {
 	cuts    [layers]cut // as the row writes it
 	normal  string
 	plain   string // without typesetting and articles
+	formula string // its canonical form, of one with mathematical signs
 	isLabel bool   // it reads as a label
 }
 
@@ -57,6 +59,9 @@ func NewChoices(choices []string) (*Choices, error) {
 	for _, c := range choices {
 		c = answer.Wide(c)
 		t := text{cuts: cutAll(textmatch.Collapse(c)), normal: textmatch.Normalize(c), plain: bare(c)}
+		if isFormula(c) || ratio.MatchString(t.plain) {
+			t.formula = canonical(c)
+		}
 		k.texts = append(k.texts, t)
 		k.longest = max(k.longest, len(t.normal), len(c))
 	}
@@ -66,6 +71,26 @@ func NewChoices(choices []string) (*Choices, error) {
 		t.isLabel = k.label(bare) != 0
 	}
 	return k, nil
+}
+
+// ratio is a ratio of two numbers.
+var ratio = lazyregexp.New(`^[0-9.]+ ?: ?[0-9.]+$`)
+
+// formula returns the choices that s is, as a formula that may be set in another way.
+func (k *Choices) formula(s string) (found Set) {
+	if len(s) > maxFormula || !slices.ContainsFunc(k.texts, func(t text) bool { return t.formula != "" }) {
+		return 0
+	}
+	form := canonical(s)
+	if len(form) < 2 {
+		return 0 // a letter is a label
+	}
+	for i, t := range k.texts {
+		if t.formula != "" && sameFormula(form, t.formula) {
+			found |= 1 << i
+		}
+	}
+	return found
 }
 
 // label returns the choice that s is the label of: one ASCII letter in range.
@@ -122,6 +147,9 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[S
 			r.Line = s == st.Source || s == st.Rest
 			return r
 		}
+	}
+	if c := k.formula(st.Raw); c != 0 {
+		return named(c)
 	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text}) {
 		if c := cmp.Or(k.led(q, s), k.articled(s)); c != 0 {
@@ -181,7 +209,7 @@ func (k *Choices) begins(s string) Set {
 
 // enclosed reads what a form encloses; around it nothing may oppose or name another.
 func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Reading[Set] {
-	c := cmp.Or(k.exact(st.Text), k.exact(st.Raw), k.closed(q, st.Text))
+	c := cmp.Or(k.exact(st.Text), k.exact(st.Raw), k.formula(st.Raw), k.closed(q, st.Text))
 	if c == 0 {
 		if k.mentions(st.Text)|k.mentions(st.Before)|k.mentions(st.After) != 0 {
 			return hedged("a form holds more than a choice")
@@ -387,6 +415,11 @@ func (k *Choices) line(r *answer.Reply, n int) answer.Reading[Set] {
 	l := r.Lines[n]
 	for _, s := range slices.Compact([]string{answer.Collapsed(l.Source), l.Text}) {
 		if c := k.exact(s); c != 0 {
+			return named(c)
+		}
+	}
+	if len(r.Lines) == 1 { // else it may be a step of a calculation
+		if c := k.formula(l.Source); c != 0 {
 			return named(c)
 		}
 	}

@@ -197,6 +197,17 @@ func (n Number) Matches(got Number, tolerance *big.Rat, q *answer.Question) bool
 	return diff.Abs(diff).Cmp(tolerance) <= 0
 }
 
+// Near reports whether got, an answer to q, lies within a share of the accepted n; the
+// bound itself is within. Unlike for [Number.Matches], a percent sign must be on both or on
+// neither, unless q asks for a percentage.
+func (n Number) Near(got Number, share *big.Rat, q *answer.Question) bool {
+	if n.percent && !got.percent && !asksPercent(q) {
+		return false
+	}
+	tolerance := new(big.Rat).Abs(n.value)
+	return n.Matches(got, tolerance.Mul(tolerance, share), q)
+}
+
 // pairs reports whether every row of a square table can have a column of its
 // own in which it is true.
 func pairs(fits [][]bool) bool {

@@ -1,0 +1,3 @@
+module securebench/tools/pictures
+
+go 1.26
