@@ -216,6 +216,10 @@ type Grant struct {
 	Ticket string `json:"ticket,omitzero"` // for the job's request, candidate and value
 	// Relay is the ticket of the agent's way to its provider, "" if it has none.
 	Relay string `json:"relay,omitzero"`
+	// Request is an encoded [Request], and Candidate the content of the one that it names.
+	// If they are not here, the ticket reads them.
+	Request   jsontext.Value `json:"request,omitzero"`
+	Candidate []byte         `json:"candidate,omitzero"`
 }
 
 // Held is a job that a worker has.

@@ -36,6 +36,7 @@ type job struct {
 
 	// What follows is guarded by the hub's lock.
 	nonce    string // "" until the job is queued, or held from an earlier part of the run
+	size     int    // of the request, once there is a nonce
 	place    uint64 // in the queue, 0 if it is unknown
 	out      bool   // it is in the queue, or about to be
 	holder   string // "" for none

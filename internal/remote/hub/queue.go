@@ -126,7 +126,7 @@ func (h *Hub) arm(j *job) error {
 	nonce := remote.Nonce(h.Salt, j.id, h.Orders[j.role].Inputs, encoded)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	j.nonce = nonce
+	j.nonce, j.size = nonce, len(encoded)
 	return nil
 }
 

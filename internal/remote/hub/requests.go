@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -164,56 +165,20 @@ func unequal(want *sandbox.Info, is sandbox.Info) string {
 // claim gives a job to a worker, unless another has it.
 func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 	h.mu.Lock()
-	w, j := h.workers[who], h.jobs[id]
-	name, _, _ := strings.Cut(who, ".")
-	switch {
-	case h.done:
+	j, again, state := h.claimed(who, id, c)
+	if state != remote.OK {
 		h.mu.Unlock()
-		return remote.Grant{State: remote.Done}
-	case h.invited[name] == nil: // it was revoked, and is about to be disconnected
-		h.mu.Unlock()
-		return remote.Grant{State: remote.Cancelled}
-	case w == nil, j == nil && h.awaited(who, id, c.Grant): // it introduces itself again with its next beat
-		h.mu.Unlock()
-		return remote.Grant{State: remote.Later}
-	case j == nil, h.ended:
-		h.mu.Unlock()
-		return remote.Grant{State: remote.Cancelled}
-	case j.taken, !j.named(c.Nonce), !slices.Contains(w.Roles, j.role):
-		h.mu.Unlock()
-		return remote.Grant{State: remote.Cancelled}
+		return remote.Grant{State: state}
 	}
-	again := j.holder == who && (c.Grant == j.grant || c.Grant == 0) // the answer was lost, or the ticket
-	switch {
-	case !again && (j.holder != "" || w.draining && c.Grant == 0):
-		h.mu.Unlock()
-		return remote.Grant{State: remote.Later}
-	case !again && c.Grant > 0:
-		h.mu.Unlock()
-		return remote.Grant{State: remote.Fenced}
-	}
-	if !again {
-		j.grant++
-		j.holder, j.since = who, time.Now()
-		h.settle(j)
-		delete(w.dry, j.role)
-		w.Deliveries++
-		last := granted{at: time.Now(), queued: j.queued}
-		if former := h.last[j.waitsIn()].queued; former.After(j.queued) {
-			last.queued = former
-		}
-		h.last[j.waitsIn()] = last
-		h.tally.deliveries++
-	}
-	leaves := make(chan struct{})
 	var next []*job
 	if !again {
-		j.leaves, next = leaves, h.vacate(j)
+		next = h.give(j, who)
 	}
 	delete(h.tickets, j.ticket)
 	j.beat, j.ticket = time.Now(), random()
 	h.tickets[j.ticket] = ticket{role: j.role, who: who, job: j}
 	out := remote.Grant{State: remote.OK, Grant: j.grant, Ticket: j.ticket, Relay: h.admit(j, again)}
+	leaves, small := j.leaves, j.size <= maxInGrant
 	h.mu.Unlock()
 	if !again {
 		h.note(grantLine{Job: id, Grant: out.Grant, Who: who})
@@ -224,7 +189,75 @@ func (h *Hub) claim(who, id string, c remote.Claim) remote.Grant {
 		})
 		h.starts(j, who)
 	}
+	if c.Grant == 0 && small {
+		out.Request, _ = attempt.Encode(j.request) // whoever does not get it here asks for it
+		out.Candidate = j.smallCandidate()
+	}
 	return out
+}
+
+// claimed finds a job that a worker asks for, and says whether it has it already. The
+// caller holds the lock.
+func (h *Hub) claimed(who, id string, c remote.Claim) (j *job, again bool, state remote.State) {
+	w, j := h.workers[who], h.jobs[id]
+	name, _, _ := strings.Cut(who, ".")
+	switch {
+	case h.done:
+		return nil, false, remote.Done
+	case h.invited[name] == nil: // it was revoked, and is about to be disconnected
+		return nil, false, remote.Cancelled
+	case w == nil, j == nil && h.awaited(who, id, c.Grant): // it introduces itself again with its next beat
+		return nil, false, remote.Later
+	case j == nil, h.ended, j.taken, !j.named(c.Nonce), !slices.Contains(w.Roles, j.role):
+		return nil, false, remote.Cancelled
+	}
+	again = j.holder == who && (c.Grant == j.grant || c.Grant == 0) // the answer was lost, or the ticket
+	switch {
+	case !again && (j.holder != "" || w.draining && c.Grant == 0):
+		return nil, false, remote.Later
+	case !again && c.Grant > 0:
+		return nil, false, remote.Fenced
+	}
+	return j, again, remote.OK
+}
+
+// give makes a worker the holder of a job, and returns those whose turn it is in the queue.
+// The caller holds the lock, and takes the job out of the queue then.
+func (h *Hub) give(j *job, who string) (next []*job) {
+	w := h.workers[who]
+	j.grant++
+	j.holder, j.since, j.leaves = who, time.Now(), make(chan struct{})
+	h.settle(j)
+	delete(w.dry, j.role)
+	w.Deliveries++
+	last := granted{at: time.Now(), queued: j.queued}
+	if former := h.last[j.waitsIn()].queued; former.After(j.queued) {
+		last.queued = former
+	}
+	h.last[j.waitsIn()] = last
+	h.tally.deliveries++
+	return h.vacate(j)
+}
+
+// maxInGrant bounds a request, and the candidate of one, that come with the answer to a
+// claim. One message is cheaper than two requests over HTTPS, as long as it is short.
+const maxInGrant = 64 << 10
+
+// smallCandidate is the candidate that a worker may have with a job, nil if there is none,
+// it is large, or it cannot be read: whoever asks for it then hears why.
+func (j *job) smallCandidate() []byte {
+	if j.reads == nil {
+		return nil
+	}
+	in, err := j.reads.Open()
+	if err != nil {
+		return nil
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxInGrant+1))
+	if err = errors.Join(err, in.Close()); err != nil || len(b) > maxInGrant {
+		return nil
+	}
+	return b
 }
 
 // named reports whether a nonce is that of the job. Nobody knows one of a job that was never

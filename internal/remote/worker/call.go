@@ -19,10 +19,9 @@ import (
 )
 
 // do makes the call of a job and offers its outcome until the hub has answered.
-func (s *session) do(ctx context.Context, h *held, ticket string) {
-	var q remote.Request
+func (s *session) do(ctx context.Context, h *held, ticket string, offering func() func()) {
 	var out remote.Outcome
-	err := s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.get(ctx, ticket, "/request", &q) })
+	q, err := s.asked(ctx, h, &ticket)
 	switch {
 	case err != nil:
 		out.Failed = attempt.Failed(err, verdict.PhasePrepare)
@@ -44,7 +43,9 @@ func (s *session) do(ctx context.Context, h *held, ticket string) {
 		if err := s.folder.keep(r); err != nil {
 			s.Say(fmt.Sprintf("keeping a result, in case that this worker is restarted: %v", err))
 		}
+		offered := offering()
 		answered = s.deliver(ctx, h, ticket, r)
+		offered()
 	}
 	if !answered && errors.Is(context.Cause(ctx), errLeft) {
 		return // the next process here offers it
@@ -53,6 +54,14 @@ func (s *session) do(ctx context.Context, h *held, ticket string) {
 	if r.Candidate != nil {
 		s.shelf.letGo(r.Candidate.Digest)
 	}
+}
+
+// asked returns the call that a job is.
+func (s *session) asked(ctx context.Context, h *held, ticket *string) (q remote.Request, err error) {
+	if h.came.Request != nil {
+		return q, attempt.Decode(h.came.Request, &q)
+	}
+	return q, s.withTicket(ctx, h, ticket, func(ticket string) error { return s.get(ctx, ticket, "/request", &q) })
 }
 
 // encoded returns an outcome as it is sent.
@@ -175,8 +184,12 @@ func failure(err error, phase verdict.Phase) *attempt.Error {
 
 // verify scores a candidate.
 func (s *session) verify(ctx context.Context, h *held, ticket *string, q remote.Request) (out remote.Outcome) {
-	req := *q.Verify
-	if err := s.withTicket(ctx, h, ticket, func(ticket string) error { return s.fetch(ctx, ticket, req.Candidate) }); err != nil {
+	req, came := *q.Verify, h.came.Candidate
+	err := s.withTicket(ctx, h, ticket, func(ticket string) error {
+		defer func() { came = nil }() // another try reads it
+		return s.fetch(ctx, ticket, came, req.Candidate)
+	})
+	if err != nil {
 		out.Failed = attempt.Failed(err, verdict.PhaseVerify)
 		return out
 	}

@@ -111,14 +111,17 @@ func (s *session) load(ctx context.Context, orders map[remote.Role]remote.Order)
 	}
 }
 
-// fetch makes sure that a candidate is on the shelf.
-func (s *session) fetch(ctx context.Context, ticket string, c candidate.Candidate) error {
+// fetch makes sure that a candidate is on the shelf. came is what came with the job of it,
+// nil if it has to be read.
+func (s *session) fetch(ctx context.Context, ticket string, came []byte, c candidate.Candidate) (err error) {
 	if s.shelf.keep(c.Digest) {
 		return nil
 	}
-	in, err := s.request(ctx, http.MethodGet, ticket, "/blob/"+c.Digest, nil)
-	if err != nil {
-		return err
+	in := io.NopCloser(bytes.NewReader(came))
+	if came == nil {
+		if in, err = s.request(ctx, http.MethodGet, ticket, "/blob/"+c.Digest, nil); err != nil {
+			return err
+		}
 	}
 	got, err := s.shelf.Put(c.Kind, c.Origin, in)
 	if err = errors.Join(err, in.Close()); err != nil {

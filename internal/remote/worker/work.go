@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,6 +21,8 @@ type held struct {
 	remote.Held
 	cancel context.CancelCauseFunc
 	relay  string // ticket of its agent's way to the provider
+	// came is what came with the first grant: a request and a candidate, if these are short.
+	came remote.Grant
 }
 
 // errTaken ends a call that nobody waits for here any more.
@@ -183,9 +186,10 @@ func (s *session) leave(lost bool) {
 	_ = s.ask(context.Background(), s.subject(remote.BeatKind, ""), remote.Beat{Jobs: []remote.Held{}, Leaving: true, Lost: lost}, &p) // a lease later it is known anyway
 }
 
-// fetchAll fetches jobs and does so many at a time.
+// fetchAll fetches jobs and does so many at a time. While the result of one is sent, another
+// is fetched and begins; as many results as calls are sent at the same time.
 func (s *session) fetchAll(ctx, calls context.Context, slots int) {
-	free := make(chan struct{}, slots)
+	free, offers := make(chan struct{}, slots), make(chan struct{}, slots)
 	for {
 		select {
 		case free <- struct{}{}:
@@ -204,8 +208,13 @@ func (s *session) fetchAll(ctx, calls context.Context, slots int) {
 		jobs := s.next(ctx, n)
 		for _, m := range jobs {
 			s.jobs.Go(func() {
-				defer func() { <-free }()
-				s.take(calls, m)
+				done := sync.OnceFunc(func() { <-free })
+				defer done()
+				s.take(calls, m, func() func() {
+					offers <- struct{}{}
+					done()
+					return func() { <-offers }
+				})
 			})
 		}
 		for range n - len(jobs) {
@@ -332,8 +341,9 @@ func (s *session) pull(ctx context.Context, r remote.Role, n int) (jobs []*nats.
 	return jobs
 }
 
-// take claims a job, does it and offers what came of it.
-func (s *session) take(calls context.Context, m *nats.Msg) {
+// take claims a job, does it and offers what came of it. offering lets another one begin
+// when the call has been made, and returns what ends the offer.
+func (s *session) take(calls context.Context, m *nats.Msg, offering func() func()) {
 	var q remote.Job
 	if attempt.Decode(m.Data, &q) != nil {
 		return // the hub queues what it waits for again
@@ -361,7 +371,7 @@ func (s *session) take(calls context.Context, m *nats.Msg) {
 		s.giveBack(m)
 		return
 	}
-	s.do(ctx, h, ticket)
+	s.do(ctx, h, ticket, offering)
 }
 
 // giveBack returns a job to the queue, for later.
@@ -384,6 +394,9 @@ func (s *session) claim(ctx context.Context, h *held) (ticket string, ok bool) {
 	switch g.State {
 	case remote.OK:
 		s.mu.Lock()
+		if h.Grant == 0 {
+			h.came = g
+		}
 		h.Grant, h.relay = g.Grant, g.Relay
 		s.mu.Unlock()
 		return g.Ticket, true
