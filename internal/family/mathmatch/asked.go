@@ -18,12 +18,9 @@ type Asked struct {
 
 // ask reads a question, and the units of the gold answers.
 func ask(q *answer.Question, units []string) *Asked {
-	a := &Asked{question: q, units: map[string]bool{}, anyUnit: len(units) == 0}
+	a := &Asked{question: q, units: map[string]bool{}, anyUnit: len(units) == 0 && !q.Counts()}
 	for _, u := range units {
 		a.units[u] = true
-	}
-	if text := strings.ToLower(q.Text()); strings.Contains(text, "how many") || strings.Contains(text, "number of") {
-		a.anyUnit = false // it asks for a number of things
 	}
 	for _, w := range answer.Words(q.Text()) {
 		name, ok := w.Value(vocabulary.Unit, q.In)

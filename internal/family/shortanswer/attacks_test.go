@@ -226,7 +226,7 @@ func TestWordsNextToNumbers(t *testing.T) {
 		{"25 million", firstNumber, "25 apples"},
 		{"\\boxed{25}\nmillion", firstNumber, "\\boxed{25}\nMillions of people know it."},
 		{"25 squared", firstNumber, "25 apples, since 5 squared is 25"},
-		{"25²", firstNumber, "25 m²"},
+		{"25²", firstNumber, "5² = 25"},
 		{"25 and a half", firstNumber, "25 apples, and that is all"},
 		{"sqrt(25)", lastNumber, "apples (25)"},
 		{"\\sqrt{\\boxed{25}}", lastNumber, "\\sqrt{625} = \\boxed{25}"},
@@ -243,6 +243,11 @@ func TestWordsNextToNumbers(t *testing.T) {
 		{"€25", lastNumber, "25 of the apples"},
 		{"25%", firstNumber, "25 (per the question)"},
 		{"25 in 9 days", firstNumber, "25 in 7 days"},
+		{"25 kg", firstNumber, "25 apples"},
+		{"25 °C", firstNumber, "25 items"},
+		{"25 PM", firstNumber, "25 of them"},
+		{"25 v. Chr.", firstNumber, "25 units"},
+		{"\\boxed{25} kg", firstNumber, "\\boxed{25} apples"},
 	}
 	k := newTestKey(t, `["25"]`, "", "", "How many apples are there after 7 days?")
 	for _, tt := range tests {

@@ -176,7 +176,7 @@ func (k *key) ask(question, format string) error {
 	case byRegex:
 		k.texts.Mode = compare.Pattern
 	}
-	k.numbers = compare.Numbers{Loose: k.tolerance != nil, Currency: map[string]bool{}}
+	k.numbers = compare.NewNumbers(k.question, k.tolerance != nil)
 	k.members = &compare.Members{Texts: k.texts, Tolerance: k.tolerance}
 	k.texts.Accepted = nil
 	for _, a := range k.accepted {

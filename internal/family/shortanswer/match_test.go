@@ -34,7 +34,8 @@ func TestMatchNumber(t *testing.T) {
 	tests := []struct{ accepted, tolerance, candidate, want string }{
 		{`[540]`, "", "He runs 3*3=9 sprints.\nA: 540", passed},
 		{`[540]`, "", "#### 540", passed},
-		{`["540"]`, "", "**Final Answer:** 540 meters.", passed},
+		{`["540"]`, "", "**Final Answer:** 540 meters.", ambiguous},
+		{`["540"]`, "", "**Final Answer:** 540.", passed},
 		{`["540"]`, "", "The answer is $540", ambiguous},
 		{`["540"]`, "", "The answer is $540$", passed},
 		{`[540]`, "", "540 is the answer", passed},

@@ -151,7 +151,8 @@ func continues(before, after string, labels bool) bool {
 		return !labels
 	}
 	word = strings.ToLower(word)
-	return abbreviations.Has(word) || (word == "no" || word == "nr") && IsDigit(next)
+	era := (word == "v" || word == "n") && strings.HasPrefix(after, " Chr")
+	return abbreviations.Has(word) || (word == "no" || word == "nr") && IsDigit(next) || era
 }
 
 const abbreviations List = " dr mr mrs ms prof st mt jr sr vs approx ca fig eq rs gen rev "

@@ -103,16 +103,32 @@ type Options struct {
 // Read finds the statements of a candidate.
 func Read(candidate string, q *Question, o Options) *Reply {
 	r := &reader{Reply: &Reply{Question: q}, o: o}
-	text := wide(Said(visible(textmatch.NFC(candidate))))
+	text := wide(textmatch.NFC(end(Said(visible(candidate)))))
 	r.blank = isBlank(text)
 	if o.Pattern != nil {
 		r.pattern(text)
 	}
 	text = r.members(text)
-	for _, l := range join(q, lines(encloseForms(text)), o) {
+	last := lines(encloseForms(text))
+	for _, l := range join(q, last[max(0, len(last)-maxLines):], o) {
 		r.line(l)
 	}
 	return r.Reply
+}
+
+// What is read of a long reply is its end: so many bytes, in whole lines, and so many lines.
+const (
+	maxRead  = 128 << 10
+	maxLines = 4096
+)
+
+// end returns what is read of a text.
+func end(s string) string {
+	if len(s) <= maxRead {
+		return s
+	}
+	s = s[len(s)-maxRead:]
+	return s[max(0, strings.IndexFunc(s, textmatch.IsLineBreak)):]
 }
 
 // Blank reports whether the reply says nothing.
@@ -187,20 +203,27 @@ func (r *reader) line(source string) {
 
 // maxLine is the most bytes of a line that is read for sentences; a longer one states
 // nothing.
-const maxLine = 256 << 10
+const maxLine = maxRead - 1
+
+// maxRest is the most bytes of a line that may belong to what a mark leads to beyond its
+// sentence.
+const maxRest = 1 << 10
 
 // led returns st with what it states, p.text[start:end].
 func (r *reader) led(p plain, source string, st Statement, start, end int) Statement {
 	st.Text = strings.Map(unform, strings.TrimSpace(p.text[start:end]))
-	st.Rest = strings.Map(unform, strings.TrimSpace(p.text[start:]))
 	st.Raw = strings.Map(unform, p.raw(source, start, end))
-	st.Source = strings.Map(unform, p.raw(source, start, len(p.text)))
+	st.Rest, st.Source = st.Text, st.Raw
+	if len(p.text)-end <= maxRest {
+		st.Rest = strings.Map(unform, strings.TrimSpace(p.text[start:]))
+		st.Source = strings.Map(unform, p.raw(source, start, len(p.text)))
+	}
 	return st
 }
 
 // sentence finds the statements of a sentence: its forms, or its marks.
 func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
-	found := false
+	found, forms := false, 0
 	for i := 0; i < len(s.Words); i++ {
 		open := s.Words[i].Sign()
 		rank, ok := formRank[open]
@@ -208,6 +231,9 @@ func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
 			continue
 		}
 		depth, j := 1, i+1
+		if forms++; forms > maxMarks {
+			j, depth = len(s.Words), 1 // what follows is read as one
+		}
 		for ; j < len(s.Words) && depth > 0; j++ {
 			if _, opens := formRank[s.Words[j].Sign()]; opens {
 				depth++

@@ -136,7 +136,7 @@ func cutReasoning(s string) string {
 // startTokens begin a turn, and stopTokens end one. What follows a token that ends a
 // turn in the middle of a text is another turn.
 var (
-	startTokens = lazyregexp.New(`(?i)^\s*(<s>|<bos>|<\|(assistant|im_start|start_header_id|begin_of_text)[^|>\n]*\|>(assistant\n)?|assistant:)`)
+	startTokens = lazyregexp.New(`(?i)^(<s>|<bos>|<\|(assistant|im_start|start_header_id|begin_of_text)[^|>\n]*\|>(assistant\n)?|assistant:)`)
 	turnTokens  = lazyregexp.New(`<\|(im_end|eot_id|endoftext|end_of_text|return|user|endofturn)\|>`)
 	stopTokens  = lazyregexp.New(`(?i)(</s>|<(eos|eot|eoa|pad|bos|eos_token|eot_token|end_of_turn|endoftext)>|\[(eos|/inst|end of text)\]|<[|｜][^|｜<>\s]{1,40}[|｜]>)\s*$`)
 )
@@ -144,8 +144,10 @@ var (
 // cutTurns removes the tokens of a chat around its last turn. One that stands where an
 // answer is expected stays: it may be the answer.
 func cutTurns(s string) string {
-	if m := startTokens.FindStringIndex(s); m != nil {
-		s = s[m[1]:]
+	if trimmed := strings.TrimLeftFunc(s, unicode.IsSpace); trimmed != "" {
+		if m := startTokens.FindStringIndex(trimmed[:min(len(trimmed), maxStop)]); m != nil {
+			s = trimmed[m[1]:]
+		}
 	}
 	if m := turnTokens.FindStringIndex(s); m != nil && says(s[:m[0]]) {
 		s = s[:m[0]]
@@ -164,7 +166,7 @@ func cutTurns(s string) string {
 // maxStops is the most stop tokens at the end of a text that are dropped.
 const maxStops = 4096
 
-// maxStop is how many bytes of a text are searched for a stop token at its end.
+// maxStop is how many bytes at either end of a text are searched for such a token.
 const maxStop = 128
 
 // says reports whether a text before a token ends in something other than what leads

@@ -79,44 +79,61 @@ func Decide[T any](r *Reply, reader Reader[T], cut bool) (Reading[T], verdict.Re
 	return got, "", ""
 }
 
+// maxDistinct is the most statements of one rank that are read, the same ones once.
+const maxDistinct = 256
+
 // highest reads the statements of the highest rank at which something is stated, and
 // returns their common reading and the last of them, or -1.
 func highest[T any](r *Reply, reader Reader[T]) (got Reading[T], last int) {
-	var readings []Reading[T]
-	var at []int
-	top := Unmarked
+	for rank := Boxed; rank > Unmarked; rank-- {
+		readings, at := ranked(r, reader, rank)
+		if len(at) > 0 {
+			return agreed(r, reader, readings, at), at[len(at)-1]
+		}
+	}
+	return got, -1
+}
+
+// ranked reads the statements of a rank that state something, and returns their places.
+func ranked[T any](r *Reply, reader Reader[T], rank Rank) (readings []Reading[T], at []int) {
+	known := map[Statement]Reading[T]{}
 	for i, st := range r.Statements {
-		if st.Rank < top || st.Rank == Unmarked {
+		if st.Rank != rank {
 			continue
 		}
-		reading := reader.Read(r.Question, st)
-		if reading.Finding == Nothing {
-			continue
+		st.Line, st.sentence = 0, 0
+		reading, ok := known[st]
+		if !ok {
+			if len(known) == maxDistinct {
+				return []Reading[T]{{Finding: Several, Why: "the reply marks more answers than are read"}}, []int{i}
+			}
+			reading = reader.Read(r.Question, st)
+			known[st] = reading
 		}
-		if st.Rank > top {
-			top, readings, at = st.Rank, readings[:0], at[:0]
+		if reading.Finding != Nothing {
+			readings, at = append(readings, reading), append(at, i)
 		}
-		readings, at = append(readings, reading), append(at, i)
 	}
-	if len(readings) == 0 {
-		return got, -1
-	}
-	last = at[len(at)-1]
-	got = readings[len(readings)-1]
+	return readings, at
+}
+
+// agreed returns the common reading of the statements of a rank, at their places: that of
+// the last, unless another one differs.
+func agreed[T any](r *Reply, reader Reader[T], readings []Reading[T], at []int) Reading[T] {
+	got := readings[len(readings)-1]
 	if got.Finding != Stated {
-		return got, last
+		return got
 	}
 	for n, reading := range readings[:len(readings)-1] {
 		switch {
-		case reading.Finding == Stated && !reader.Same(got.Value, reading.Value):
-			return Reading[T]{Finding: Several, Why: "the reply marks different answers"}, last
-		case reading.Finding != Stated && r.dissents(at[n], at[n+1], reading.Speaks && reader.Same(got.Value, reading.Value)):
-			return Reading[T]{Finding: Several, Why: "the reply marks different answers"}, last
+		case reading.Finding == Stated && !reader.Same(got.Value, reading.Value),
+			reading.Finding != Stated && r.dissents(at[n], at[n+1], reading.Speaks && reader.Same(got.Value, reading.Value)):
+			return Reading[T]{Finding: Several, Why: "the reply marks different answers"}
 		case reading.Finding == Stated:
 			got.Value = reader.Both(got.Value, reading.Value)
 		}
 	}
-	return got, last
+	return got
 }
 
 // dissents reports whether an unclear statement voids the next of its rank: one of the

@@ -23,14 +23,22 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 		st.Line = line
 		r.Statements = append(r.Statements, r.led(p, source, st.Statement, start, end))
 	}
+	tried := 0
 	for i := 0; i < len(s.Words); i++ {
 		w := s.Words[i]
+		declared := r.declared(s, p, i)
+		if declared || q.has(w, vocabulary.Answer|vocabulary.Choose) {
+			tried++
+		}
 		switch {
+		case tried > maxMarks:
+			r.Statements, s.Void = r.Statements[:first], true
+			return
 		case r.o.ColonA && i == 0 && s.start == 0 && w.Text == "a" && len(s.Words) > 2 && s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
 			add(found{Statement: Statement{Rank: Marked}, from: w.Start}, s.Words[1].End)
 			i = 1
-		case r.declared(s, p, i):
-			add(found{Statement: Statement{Rank: Marked}, from: w.Start}, p.declaredEnd(s, i, r.o.Marks))
+		case declared:
+			add(found{Statement: Statement{Rank: Marked}, from: w.Start}, p.declaredEnd(s, i, r.o))
 		case q.has(w, vocabulary.Answer):
 			if st, start, ok := r.marked(s, p, i); ok {
 				add(st, start)
@@ -50,6 +58,9 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 	r.praised(s, p, source, line)
 }
 
+// maxMarks is the most marks of a sentence; one with more states nothing.
+const maxMarks = 32
+
 // found is a statement and where its mark begins.
 type found struct {
 	Statement
@@ -58,23 +69,23 @@ type found struct {
 
 // declared reports whether a mark of the pack begins at the word.
 func (r *reader) declared(s *Sentence, p plain, i int) bool {
-	for _, m := range r.o.Marks {
-		if strings.HasPrefix(foldASCII(p.text[s.Words[i].Start:]), foldASCII(m)) {
-			return true
-		}
-	}
-	return false
+	return r.o.mark(p.text[s.Words[i].Start:]) > 0
 }
 
-// declaredEnd returns where the mark of a pack that begins at the word ends.
-func (p plain) declaredEnd(s *Sentence, i int, marks []string) int {
-	at, n := s.Words[i].Start, 0
-	for _, m := range marks {
-		if strings.HasPrefix(foldASCII(p.text[at:]), foldASCII(m)) {
+// mark returns the length of the longest mark of the pack that a text begins with.
+func (o Options) mark(s string) (n int) {
+	for _, m := range o.Marks {
+		if len(m) <= len(s) && foldASCII(s[:len(m)]) == foldASCII(m) {
 			n = max(n, len(m))
 		}
 	}
-	for at += n; at < len(p.text) && strings.IndexByte(" :=", p.text[at]) >= 0; {
+	return n
+}
+
+// declaredEnd returns where the mark of a pack that begins at the word ends.
+func (p plain) declaredEnd(s *Sentence, i int, o Options) int {
+	at := s.Words[i].Start
+	for at += o.mark(p.text[at:]); at < len(p.text) && strings.IndexByte(" :=", p.text[at]) >= 0; {
 		at++
 	}
 	return at

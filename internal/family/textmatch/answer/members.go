@@ -20,9 +20,13 @@ func (r *reader) members(text string) string {
 	if !closes && !strings.HasSuffix(body, "]") || len(body) > maxObject {
 		return text
 	}
+	tried := 0
 	for at := range body {
 		if (body[at] != '{' || !closes) && (body[at] != '[' || closes) || at > 0 && body[at-1] != '\n' {
 			continue
+		}
+		if tried++; tried > maxObjects {
+			break
 		}
 		object := body[at:]
 		answers, ok := r.answers(object)
@@ -43,6 +47,9 @@ func (r *reader) members(text string) string {
 
 // maxObject is the most bytes of a text that is read as JSON.
 const maxObject = 64 << 10
+
+// maxObjects is the most places where an object is tried to begin.
+const maxObjects = 64
 
 // answers returns the members of an object that are the answer; it reports false for
 // what is no JSON or has none.

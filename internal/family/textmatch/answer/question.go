@@ -16,6 +16,8 @@ type Question struct {
 	runs  map[string]bool      // every two and three words in a row
 	stems map[string][]string  // words by their first letters
 	text  string
+	// counts says that it asks for a number of things.
+	counts bool
 }
 
 // Ask reads a question and, where there is one, the format that it asks for.
@@ -25,6 +27,7 @@ func Ask(question, format string, in vocabulary.Languages) *Question {
 	}
 	q := &Question{In: in, words: map[string]bool{}, runs: map[string]bool{}, stems: map[string][]string{}}
 	q.text = Plain(Wide(question + "\n" + format))
+	q.counts = vocabulary.Counts(lastAsked(Plain(Wide(question))), in)
 	before, last := "", ""
 	for _, w := range Words(q.text) {
 		if w.Kind == vocabulary.Sign {
@@ -44,6 +47,22 @@ func Ask(question, format string, in vocabulary.Languages) *Question {
 	}
 	return q
 }
+
+// lastAsked returns the last sentence of a text that ends in a question mark, or the last
+// one.
+func lastAsked(text string) string {
+	last := ""
+	for _, span := range textmatch.Sentences(text, false) {
+		if s := text[span.Start:span.End]; strings.HasSuffix(s, "?") || !strings.HasSuffix(last, "?") {
+			last = s
+		}
+	}
+	return last
+}
+
+// Counts reports whether the question asks for a number of things, so that an answer has
+// no unit, era or half of the day that it does not name.
+func (q *Question) Counts() bool { return q.counts }
 
 func isHyphenOrSpace(r rune) bool { return r == ' ' || r == '-' }
 

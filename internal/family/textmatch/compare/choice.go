@@ -382,11 +382,13 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading[Set], int) {
 			got, line = c, n
 		}
 	}
+	statements := r.Statements
 	for n, l := range r.Lines {
-		for _, st := range r.Statements {
-			if st.Line == n && st.Rank == answer.Unmarked {
+		for len(statements) > 0 && statements[0].Line <= n {
+			if st := statements[0]; st.Line == n && st.Rank == answer.Unmarked {
 				take(k.Read(q, st), n, true)
 			}
+			statements = statements[1:]
 		}
 		if c := k.line(r, n); c.Finding != answer.Nothing {
 			take(c, n, k.decides(r, n))

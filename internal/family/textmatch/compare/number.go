@@ -2,6 +2,7 @@ package compare
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +18,44 @@ type Numbers struct {
 	// Percent and Currency are what accepted answers are written with.
 	Percent  bool
 	Currency map[string]bool
+	asks     *asks
+}
+
+// asks is what a question says of numbers.
+type asks struct {
+	numbers map[string]bool // that it has
+	units   map[string]bool // that it names
+	// measures are those of them that no number of the question counts, and sorts their
+	// sorts of quantity.
+	measures, sorts map[string]bool
+}
+
+// NewNumbers returns a reader of numbers that answer a question.
+func NewNumbers(q *answer.Question, loose bool) Numbers {
+	a := &asks{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	counted := false
+	for _, w := range q.Words(q.Text()) {
+		name, ok := w.Value(vocabulary.Unit, q.In)
+		if c := currencyOf(w.Text); c != "" {
+			name, ok = "currency-"+c, true
+		}
+		if ok {
+			a.units[name] = true
+		}
+		if ok && !counted && utf8.RuneCountInString(w.Text) > 1 {
+			a.measures[name] = true
+			sort, _, _ := strings.Cut(name, "-")
+			a.sorts[sort] = true
+		}
+		if counted = w.Kind == vocabulary.Digits; counted {
+			var t literal
+			t.scan(q.Text(), w.Start)
+			if v, ok := t.value(); ok {
+				a.numbers[v.RatString()] = true
+			}
+		}
+	}
+	return Numbers{Loose: loose, Currency: map[string]bool{}, asks: a}
 }
 
 // Same reports whether two numbers are the same answer.
@@ -194,13 +233,14 @@ type numeral struct {
 // A listing is a text with its numbers.
 type listing struct {
 	q      *answer.Question
+	asks   *asks
 	text   string
 	words  []answer.Word
 	values []numeral
 }
 
 func (c Numbers) list(q *answer.Question, text string, words []answer.Word) *listing {
-	l := &listing{q: q, text: text, words: words}
+	l := &listing{q: q, asks: c.asks, text: text, words: words}
 	for i := 0; i < len(words); {
 		v, ok := l.numeral(i)
 		if !ok {
@@ -315,7 +355,7 @@ func (c Numbers) repeats(l *listing, i int, n *Number) bool {
 		if v.from < i {
 			continue
 		}
-		if !v.asked && !c.Same(v.Number, *n) && !l.hasNumber(v.Number) {
+		if !v.asked && !c.Same(v.Number, *n) && !l.asks.numbers[v.value.RatString()] {
 			return l.computes(*n)
 		}
 		if v.percent && !n.percent && c.Same(v.Number, *n) {
@@ -323,20 +363,6 @@ func (c Numbers) repeats(l *listing, i int, n *Number) bool {
 		}
 	}
 	return true
-}
-
-// hasNumber reports whether the question has a number.
-func (l *listing) hasNumber(n Number) bool {
-	for _, w := range l.q.Words(l.q.Text()) {
-		if w.Kind == vocabulary.Digits {
-			var t literal
-			t.scan(l.q.Text(), w.Start)
-			if v, ok := t.value(); ok && v.Cmp(n.value) == 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // understood returns the number that words[:end] state if all of them are understood,
@@ -395,7 +421,7 @@ func (c Numbers) understood(l *listing, end int) *Number {
 	if v.fraction && len(n.value.Denom().Bits()) > 0 && n.value.Denom().Cmp(big.NewInt(maxDenominator)) > 0 {
 		return nil
 	}
-	if !l.q.Closed(l.words[start:from], also) || !l.q.Closed(l.words[to:end], also) {
+	if l.foreign(l.words[v.to:end]) || !l.q.Closed(l.words[start:from], also) || !l.q.Closed(l.words[to:end], also) {
 		return nil
 	}
 	return &n
@@ -511,7 +537,7 @@ func (l *listing) named(words []answer.Word) bool {
 // counts reports whether a number only says what the answer counts, as the question
 // does: it stands among the same words there, or after a word such as "per".
 func (l *listing) counts(v numeral) bool {
-	if !l.hasNumber(v.Number) {
+	if !l.asks.numbers[v.value.RatString()] {
 		return false
 	}
 	for i := v.from; i < v.to; i++ {
@@ -663,7 +689,17 @@ func (c Numbers) suffix(l *listing, i, end int, n *Number) (int, bool) {
 		}
 		n.currency = u.currency
 	}
-	return u.end, !u.asked(l.q)
+	return u.end, !u.asked(l.asks)
+}
+
+// foreign reports whether words beside a number of things measure it or say when it is,
+// and the question does not have them.
+func (l *listing) foreign(words []answer.Word) bool {
+	return l.q.Counts() && slices.ContainsFunc(words, func(w answer.Word) bool {
+		name, measures := w.Value(vocabulary.Unit, l.q.In)
+		measures = measures && name != "unit" && name != "concentr-item" && !l.asks.units[name] && currencyOf(w.Text) == ""
+		return !w.Asked && w.In(vocabulary.Frame)&l.q.In == 0 && (measures || w.In(vocabulary.Era|vocabulary.DayPeriod)&l.q.In != 0)
+	})
 }
 
 // Both returns one of two values that are the same, the percentage if one is.

@@ -109,7 +109,7 @@ func (m *Members) matches(q *answer.Question, s string) bool {
 	list := answer.Plain(s)
 	words := q.Words(list)
 	for i := range words {
-		if i > 0 && (!q.Closed(words[:i], 0) || i > maxFrame) {
+		if i > maxFrame || i > 0 && !q.Closed(words[:i], 0) {
 			return false
 		}
 		if words[i].Kind == vocabulary.Sign && !strings.ContainsRune("([{-−\"", words[i].Sign()) {

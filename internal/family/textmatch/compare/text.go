@@ -3,6 +3,7 @@ package compare
 import (
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -192,7 +193,7 @@ func (c *Texts) equal(s string) int {
 	if len(s) > maxStated {
 		return -1
 	}
-	text, plain := c.normal(strings.TrimRight(s, "! ")), ""
+	text := c.normal(strings.TrimRight(s, "! "))
 	if c.Mode == Whole {
 		text = c.normal(s)
 	}
@@ -205,27 +206,12 @@ func (c *Texts) equal(s string) int {
 			}
 		case a.text == text || a.bare != "" && a.bare == withoutArticle(text):
 			return i
-		case a.formula != "" && len(s) < maxFormula:
-			if plain == "" {
-				plain = canonical(s)
-			}
-			if sameFormula(plain, a.formula) {
-				return i
-			}
-		case a.date != nil && c.Mode == InSentence:
-			if d := parseDate(strings.Trim(s, " .,*_`\"'()"), a.date.order); d != nil && d.equal(a.date) {
-				return i
-			}
-		case a.clock != nil && c.Mode == InSentence:
-			if d := parseClock(strings.Trim(s, " ,*_`\"'()")); d != nil && *d == *a.clock {
-				return i
-			}
+		case a.is(s), a.is(strings.Trim(s, " .,*_`\"'()")):
+			return i
 		}
 	}
 	return -1
 }
-
-const maxFormula = 4096
 
 // find returns the accepted answer that a sentence gives, or -1: it stands there, and
 // everything beside it is understood, or explains it.
@@ -424,8 +410,16 @@ func (c *Texts) again(q *answer.Question, s string, words []answer.Word) bool {
 // apart reports whether an answer with a form of its own, a date, a time or a formula,
 // stands in a sentence among words that are understood.
 func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text) bool {
-	also := vocabulary.Unit
-	for i := range words {
+	longest := maxMoment
+	if a.formula != "" {
+		longest = maxWritten(a.formula)
+	}
+	// From harmless on, all words are; where others stand, they may explain.
+	harmless := sort.Search(len(words), func(j int) bool { return q.Closed(words[j:], vocabulary.Unit) })
+	ends := func(j int) bool {
+		return j >= harmless || words[j].Sign() == '≈' || words[j].Sign() == ',' && c.explains(q, s[words[j].Start:], words[j:])
+	}
+	for i := range words[:min(len(words), maxWords)] {
 		if i > 0 && !q.Closed(words[:i], 0) {
 			break
 		}
@@ -433,32 +427,32 @@ func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text)
 			continue
 		}
 		for j := len(words); j > i; j-- {
-			if j < len(words) && !q.Closed(words[j:], also) {
-				k := j
-				if w := words[k]; w.Sign() != '≈' && (w.Sign() != ',' || !c.explains(q, s[w.Start:], words[k:])) {
-					continue
-				}
-			}
 			mid := s[words[i].Start:words[j-1].End]
-			switch {
-			case a.formula == "" && len(mid) > maxMoment:
-			case a.date != nil:
-				if d := parseDate(mid, a.date.order); d != nil && d.equal(a.date) {
-					return true
-				}
-			case a.clock != nil:
-				if d := parseClock(mid); d != nil && *d == *a.clock {
-					return true
-				}
-			default:
-				if sameFormula(canonical(mid), a.formula) {
-					return true
-				}
+			if len(mid) <= longest && ends(j) && a.is(mid) {
+				return true
 			}
 		}
 	}
 	return false
 }
+
+// is reports whether a text is the date, time or formula.
+func (a Text) is(s string) bool {
+	if a.date != nil && len(s) <= maxMoment {
+		if d := parseDate(s, a.date.order); d != nil && d.equal(a.date) {
+			return true
+		}
+	}
+	if a.clock != nil && len(s) <= maxMoment {
+		if d := parseClock(s); d != nil && *d == *a.clock {
+			return true
+		}
+	}
+	return a.formula != "" && len(s) <= maxWritten(a.formula) && sameFormula(canonical(s), a.formula)
+}
+
+// maxWritten is the most bytes in which a formula is written.
+func maxWritten(formula string) int { return 8*len(formula) + maxMoment }
 
 // maxMoment is the most bytes of a date or a time.
 const maxMoment = 48

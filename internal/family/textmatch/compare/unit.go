@@ -126,29 +126,12 @@ func (l *listing) power(k, end int) int {
 
 // asked reports whether the unit is another one of what the question asks for in a unit:
 // the same sort of quantity in another measure.
-func (u unit) asked(q *answer.Question) bool {
-	named := map[string]bool{}
-	sorts := map[string]bool{}
-	counted := false
-	for _, w := range answer.Words(q.Text()) {
-		name, ok := w.Value(vocabulary.Unit, q.In)
-		if c := currencyOf(w.Text); c != "" {
-			name, ok = "currency-"+c, true
-		}
-		if ok && !counted && utf8.RuneCountInString(w.Text) > 1 {
-			named[name] = true
-			sort, _, _ := strings.Cut(name, "-")
-			sorts[sort] = true
-		}
-		counted = w.Kind == vocabulary.Digits
+func (u unit) asked(a *asks) bool {
+	if len(u.names) != 1 {
+		return false
 	}
-	for _, name := range u.names {
-		sort, _, _ := strings.Cut(name, "-")
-		if sorts[sort] && !named[name] && len(u.names) == 1 && sort != "temperature" && sort != "angle" {
-			return true
-		}
-	}
-	return false
+	sort, _, _ := strings.Cut(u.names[0], "-")
+	return a.sorts[sort] && !a.measures[u.names[0]] && sort != "temperature" && sort != "angle"
 }
 
 // numeral reads the number that the word i begins, without its sign.
