@@ -164,14 +164,10 @@ func fileMistakes() []mistake {
 // TestMistakes: every mistake of the corpus is refused, in a line that names the file
 // and the line, and says what to do.
 func TestMistakes(t *testing.T) {
-	families, err := os.ReadDir(filepath.Join("packs", "templates"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	base := filepath.Join(t.TempDir(), "my-pack")
 	args := []string{"init", base}
-	for _, f := range families {
-		args = append(args, "--family", f.Name())
+	for _, f := range []string{"code_completion", "free_response", "multiple_choice", "repo_patch", "short_answer", "terminal_task"} { // by their rows
+		args = append(args, "--family", f)
 	}
 	var out bytes.Buffer
 	if code := execute(args, &out, &out); code != 0 {
