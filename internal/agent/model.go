@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -32,6 +33,9 @@ type Model struct {
 	Limit   time.Duration
 	Secrets *redact.Registry // redacted in what the model answers
 	Bounds  Bounds
+	// Files are the pack's public files, and Expect their digests when it was loaded.
+	Files  fs.FS
+	Expect map[string]string
 }
 
 var _ Agent = (*Model)(nil)
@@ -50,6 +54,9 @@ func (m *Model) Prepare(_ context.Context, req Request, out Output) (Production,
 	}
 	if plan.Question == nil {
 		return nil, fmt.Errorf("the %s harness asks nothing", m.Name())
+	}
+	if plan.Question.Parts, err = m.parts(plan.Question.User, req.View); err != nil {
+		return nil, err
 	}
 	return &asked{model: m, request: req, out: out, plan: plan}, nil
 }
@@ -140,10 +147,13 @@ func end(e model.End) sandbox.End {
 	return sandbox.Exited
 }
 
-// exchange is the question and its answer for the operator.
+// exchange is the question and its answer for the operator, with digests of files.
 func (p *asked) exchange(q model.Question, res model.Result) (map[string][]byte, error) {
-	line, err := json.Marshal(map[string]any{"system": q.System, "user": q.User, "attempt": q.Attempt,
-		"answer": res.Answer, "requests": res.Tries}, json.Deterministic(true))
+	said := map[string]any{"system": q.System, "user": q.User, "attempt": q.Attempt, "answer": res.Answer, "requests": res.Tries}
+	if files := q.Files(); len(files) > 0 {
+		said["files"] = files
+	}
+	line, err := json.Marshal(said, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("keeping the exchange with the model: %w", err)
 	}

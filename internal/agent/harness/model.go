@@ -42,7 +42,20 @@ type Model struct {
 }
 
 // Question is what a model is asked about a task.
-type Question struct{ System, User string }
+type Question struct {
+	System, User string
+	// Parts are what User says with the pictures and documents of the task in their
+	// places; nil without any.
+	Parts []Part
+}
+
+// Part is a piece of a question: a text, or a file.
+type Part struct {
+	Text string
+	Type string // of the file, such as image/png; "" of a text
+	Name string // of the file
+	Data []byte
+}
 
 // modelHarness is the harness that asks a model, without a sandbox.
 type modelHarness struct {
@@ -274,18 +287,15 @@ func (h *modelHarness) Needs() Needs {
 }
 
 // errNotText is the error for a family whose candidate is not a text.
-var errNotText = errors.New("the model harness answers in text: it is only for short_answer, multiple_choice, free_response and code_completion")
+var errNotText = errors.New("the model harness answers in text: it is only for short_answer, multiple_choice, multimodal_qa, free_response and code_completion")
 
 // Check refuses a task that cannot be answered with a text.
 func (h *modelHarness) Check(v task.AgentView) (workspace.Options, error) {
 	x := v.Extraction()
 	text := x.Mode == task.FromStdout && (x.Kind == task.Text || x.Kind == task.Code)
 	code := x.Mode == task.FromFile && x.Kind == task.Code && x.OrStdout
-	switch {
-	case !text && !code:
+	if !text && !code {
 		return workspace.Options{}, fmt.Errorf("task %q is a %s: %w", v.ID(), v.Family(), errNotText)
-	case len(v.Assets()) > 0:
-		return workspace.Options{}, fmt.Errorf("task %q has files (assets), which the model harness cannot give to a model: use a harness with a sandbox", v.ID())
 	}
 	return workspace.Options{}, nil
 }
@@ -312,7 +322,9 @@ func question(v task.AgentView) string {
 		parts = append(parts, fmt.Sprintf("You cannot write files here. Instead, reply with the whole content of %s in one fenced code block.", v.Extraction().Path))
 	}
 	for _, r := range v.Payload() {
-		parts = append(parts, value(r))
+		if r.Name != "assets" { // which are sent
+			parts = append(parts, value(r))
+		}
 	}
 	return strings.Join(parts, "\n\n")
 }

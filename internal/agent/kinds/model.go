@@ -21,6 +21,7 @@ import (
 type asked struct {
 	*configured
 	client *model.Client // nil until it is prepared
+	files  *pack.Public  // likewise; nil is none
 }
 
 // openModel sets up an agent that only asks a model.
@@ -36,7 +37,12 @@ func openModel(h harness.Harness) setup.Opener {
 
 func (m *asked) Demands() workload.Demands {
 	check := agent.Answerable(m.harness)
-	return workload.Demands{Image: family.Family.RunsIn, Task: func(_ pack.Row, t task.Task) error { return check(t.Agent()) }}
+	return workload.Demands{Image: family.Family.RunsIn, Task: func(row pack.Row, t task.Task) error {
+		if err := check(t.Agent()); err != nil {
+			return err
+		}
+		return agent.Attachable(row.Public(), t.Agent())
+	}}
 }
 
 // Prepare sees that the provider has the model.
@@ -58,6 +64,9 @@ func (m *asked) Agent(on setup.Ground) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.files, err = on.Work.OpenPublic(); err != nil {
+		return nil, fault.As(fault.Pack, err)
+	}
 	if m.client != nil { // else no question is left
 		accounts, err := m.provider.Accounts(on)
 		if err != nil {
@@ -65,8 +74,12 @@ func (m *asked) Agent(on setup.Ground) (agent.Agent, error) {
 		}
 		m.client.Keep(answers, accounts)
 	}
-	return &agent.Model{Harness: m.harness, Client: m.client, Limit: m.Config.Limits.Produce, Secrets: m.Secrets, Bounds: scoring.Bounds(m.Config.Limits)}, nil
+	return &agent.Model{Harness: m.harness, Client: m.client, Limit: m.Config.Limits.Produce, Secrets: m.Secrets, Bounds: scoring.Bounds(m.Config.Limits),
+		Files: m.files, Expect: on.Work.PublicFiles}, nil
 }
+
+// Close closes the pack's files.
+func (m *asked) Close() error { return m.files.Close() }
 
 // Facts adds how many questions are asked at the same time: they use nothing of this
 // machine while they wait.

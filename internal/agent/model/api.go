@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,27 @@ func apiOf(name string) (api, error) {
 		return api{"/messages", askMessages, wholeMessage, messageEvent}, nil
 	}
 	return api{}, fmt.Errorf("unknown API %q of a provider", name)
+}
+
+// object is a JSON object.
+type object map[string]any
+
+// contentOf returns the parts of a question as an API has them.
+func contentOf(parts []harness.Part, text func(string) any, file func(harness.Part) any) []any {
+	out := make([]any, 0, len(parts))
+	for _, p := range parts {
+		if p.Type == "" {
+			out = append(out, text(p.Text))
+			continue
+		}
+		out = append(out, file(p))
+	}
+	return out
+}
+
+// dataURL is a file as an address that holds it.
+func dataURL(p harness.Part) string {
+	return "data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 }
 
 // stream is an answer as it comes.
@@ -135,7 +157,7 @@ const (
 func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
-		text, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true))
+		text, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/upstream"
+	"securebench/internal/picture"
 )
 
 // vendor is where the name of a bound on tokens is a new one, which other servers
@@ -13,7 +14,7 @@ const vendor = "https://api.openai.com"
 
 func askChat(set harness.Model, q Question) any {
 	type message struct {
-		Content string `json:"content"`
+		Content any    `json:"content"`
 		Role    string `json:"role"`
 	}
 	var r struct {
@@ -33,7 +34,7 @@ func askChat(set harness.Model, q Question) any {
 	if q.System != "" {
 		r.Messages = append(r.Messages, message{q.System, "system"})
 	}
-	r.Messages = append(r.Messages, message{q.User, "user"})
+	r.Messages = append(r.Messages, message{chatContent(q), "user"})
 	r.Model, r.Temperature, r.Effort, r.Stop = set.Model, set.Temperature, set.Effort, set.Stop
 	if set.BaseURL == vendor {
 		r.NewMaxTokens = set.MaxTokens
@@ -45,6 +46,19 @@ func askChat(set harness.Model, q Question) any {
 	}
 	r.StreamOptions.IncludeUsage, r.Stream = true, true
 	return r
+}
+
+// chatContent is the user's text, or blocks with files.
+func chatContent(q Question) any {
+	if q.Parts == nil {
+		return q.User
+	}
+	return contentOf(q.Parts, func(text string) any { return object{"text": text, "type": "text"} }, func(p harness.Part) any {
+		if p.Type == picture.PDF {
+			return object{"file": object{"file_data": dataURL(p), "filename": p.Name}, "type": "file"}
+		}
+		return object{"image_url": object{"url": dataURL(p)}, "type": "image_url"}
+	})
 }
 
 // completion is an answer of Chat Completions, or a piece of one.

@@ -3,6 +3,7 @@ package model
 import (
 	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/upstream"
+	"securebench/internal/picture"
 )
 
 func askMessages(set harness.Model, q Question) any {
@@ -11,12 +12,16 @@ func askMessages(set harness.Model, q Question) any {
 		Type string `json:"type"`
 	}
 	type message struct {
-		Content []block `json:"content"`
-		Role    string  `json:"role"`
+		Content []any  `json:"content"`
+		Role    string `json:"role"`
 	}
 	var system []block
 	if q.System != "" {
 		system = []block{{q.System, "text"}}
+	}
+	content := []any{block{q.User, "text"}}
+	if q.Parts != nil {
+		content = contentOf(q.Parts, func(text string) any { return block{text, "text"} }, messagesFile)
 	}
 	return struct {
 		MaxTokens   int64     `json:"max_tokens"`
@@ -27,7 +32,16 @@ func askMessages(set harness.Model, q Question) any {
 		Stop        []string  `json:"stop_sequences,omitzero"`
 		System      []block   `json:"system,omitzero"`
 		Stream      bool      `json:"stream"`
-	}{set.MaxTokens, []message{{[]block{{q.User, "text"}}, "user"}}, set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, true}
+	}{set.MaxTokens, []message{{content, "user"}}, set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, true}
+}
+
+// messagesFile is a file as a block.
+func messagesFile(p harness.Part) any {
+	kind := "image"
+	if p.Type == picture.PDF {
+		kind = "document"
+	}
+	return object{"source": object{"data": p.Data, "media_type": p.Type, "type": "base64"}, "type": kind}
 }
 
 // message is an answer of the Messages API, or its begin.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/digest"
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/upstream"
@@ -61,6 +62,17 @@ type Question struct {
 	harness.Question
 	Task    string
 	Attempt int // from 1
+}
+
+// Files describes the files of a question in their order, by their digests: neither a
+// journal nor a record of what was asked holds their content.
+func (q Question) Files() (out []map[string]string) {
+	for _, p := range q.Parts {
+		if p.Type != "" {
+			out = append(out, map[string]string{"type": p.Type, "digest": digest.Bytes(p.Data)})
+		}
+	}
+	return out
 }
 
 // Answer is what the model says.

@@ -6,6 +6,7 @@ import (
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/upstream"
+	"securebench/internal/picture"
 )
 
 // effort says how much to think.
@@ -19,11 +20,25 @@ func askResponses(set harness.Model, q Question) any {
 		MaxTokens    int64    `json:"max_output_tokens,omitzero"`
 		Store        bool     `json:"store"`
 		Temperature  *float64 `json:"temperature,omitzero"`
-		Input        string   `json:"input"`
+		Input        any      `json:"input"`
 		Model        string   `json:"model"`
 		Reasoning    effort   `json:"reasoning,omitzero"`
 		Stream       bool     `json:"stream"`
-	}{q.System, set.MaxTokens, false, set.Temperature, q.User, set.Model, effort{set.Effort}, true}
+	}{q.System, set.MaxTokens, false, set.Temperature, responsesInput(q), set.Model, effort{set.Effort}, true}
+}
+
+// responsesInput is the user's text, or a message with files.
+func responsesInput(q Question) any {
+	if q.Parts == nil {
+		return q.User
+	}
+	content := contentOf(q.Parts, func(text string) any { return object{"text": text, "type": "input_text"} }, func(p harness.Part) any {
+		if p.Type == picture.PDF {
+			return object{"file_data": dataURL(p), "filename": p.Name, "type": "input_file"}
+		}
+		return object{"image_url": dataURL(p), "type": "input_image"}
+	})
+	return []any{object{"content": content, "role": "user", "type": "message"}}
 }
 
 // response is an answer of the Responses API.
