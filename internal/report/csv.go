@@ -25,14 +25,15 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	out.UseCRLF = true
 	rows := [][]string{{"task_id", "index", "attempt", "family", "status", "passed", "score", "outcome",
 		"reason", "containment", "labels", "total_ms", "candidate", "requests", "input_tokens", "output_tokens", "cost_microusd", "run_verified", "rows_left_out",
-		"unanswered", "relay_refused", "truncated", "empty", "refused", "usage_estimated", "measure", "measure_value"}}
+		"unanswered", "relay_refused", "truncated", "empty", "refused", "usage_estimated", "measure", "measure_value",
+		"basis", "judge", "judge_votes", "judge_passed_votes", "judge_canaries"}}
 	run := []string{strconv.FormatBool(r.Run.Verified), strconv.Itoa(r.Run.LeftOut)}
 	for _, a := range r.attempts {
-		rows = append(rows, slices.Concat(csvRow(a), run, csvAnswers(a.Answers), csvMeasure(a)))
+		rows = append(rows, slices.Concat(csvRow(a), run, csvAnswers(a.Answers), csvMeasure(a), r.csvBasis(a)))
 	}
 	if len(r.attempts) == 0 && (!r.Run.Verified || r.Run.LeftOut > 0) {
-		later := append(csvAnswers(verdict.Answers{}), csvMeasure(Attempt{})...)
-		rows = append(rows, slices.Concat(make([]string, len(rows[0])-len(run)-len(later)), run, later))
+		later := len(csvAnswers(verdict.Answers{})) + len(csvMeasure(Attempt{})) + len(r.csvBasis(Attempt{}))
+		rows = append(rows, slices.Concat(make([]string, len(rows[0])-len(run)-later), run, make([]string, later)))
 	}
 	if err := out.WriteAll(rows); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -84,6 +85,18 @@ func csvMeasure(a Attempt) []string {
 		return []string{"", ""}
 	}
 	return []string{csvText(a.Measure.Name), strconv.FormatFloat(a.Measure.Value, 'g', -1, 64)}
+}
+
+// csvBasis says what decided, and of a judge its name, votes and canaries.
+func (r *Report) csvBasis(a Attempt) []string {
+	row := []string{a.Basis.String(), "", "", "", ""}
+	if v := a.Judge; v.Votes > 0 {
+		copy(row[1:], []string{csvText(v.Model), strconv.Itoa(v.Votes), strconv.Itoa(v.Passed)})
+	}
+	if a.Basis == verdict.Judged {
+		row[4] = csvText(r.Run.Canaries)
+	}
+	return row
 }
 
 // csvText makes text from outside safe for a cell, by the rules of OWASP's "CSV

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -73,9 +74,10 @@ type pageView struct {
 	Run                    Run
 	MadeAgain              string
 	Banners                []string
-	Total                  pageRow
+	Totals                 []pageTotal
 	Groups                 []pageGroups
-	PassK                  []pagePassK
+	PassK                  []pageTries
+	Measures               []pageMeasures
 	Usage                  Usage
 	Answers                verdict.Answers
 	Counts                 []pageCounts
@@ -106,9 +108,30 @@ type pageRow struct {
 	Tally
 }
 
+// pageTotal is what was scored of one basis, with a title if there are two.
+type pageTotal struct {
+	ID, Title, Note string
+	pageRow
+}
+
+type pageTries struct {
+	Title string
+	Rows  []pagePassK
+}
+
 type pagePassK struct {
 	K        int
 	Any, All string
+}
+
+type pageMeasures struct {
+	Title string
+	Rows  []pageMean
+}
+
+type pageMean struct {
+	Name, Value, Of string
+	Attempts        int
 }
 
 // Write writes the page.
@@ -132,23 +155,52 @@ func (p *Page) view(data template.JS) pageView {
 	v := pageView{
 		Title: "securebench report: " + redact.EscapeShort(r.Run.PackID, maxPageName), Version: redact.Escape(p.Version),
 		Style: template.CSS(style), Script: template.JS(script), Data: data, //nolint:gosec // own files
-		Run: escaped(r.Run), Banners: banners(r), MadeAgain: r.MadeAgain(), Total: newRow("", r.Total.Tally), Usage: r.Usage, Answers: r.Answers,
-		Counts: []pageCounts{newCounts("By outcome", r.Outcomes, func(string) string { return "" }), newCounts("By label", r.Labels, transcript.LabelWords)},
+		Run: escaped(r.Run), Banners: banners(r), MadeAgain: r.MadeAgain(), Usage: r.Usage, Answers: r.Answers,
 	}
 	v.Policy = "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"
-	v.Groups = []pageGroups{
-		newGroups("By family", "family", "", r.Families),
-		newGroups("By tag", "tag", "A task counts in each of its tags.", r.Tags),
-		newGroups("By containment", "profile", containmentNote, r.Profiles),
+	for _, s := range r.sections() {
+		v.section(r, s)
 	}
-	v.Groups = drop(v.Groups)
-	for _, k := range r.PassK {
-		v.PassK = append(v.PassK, pagePassK{k.K, Percent(k.Any), Percent(k.All)})
-	}
+	v.Counts = append(v.Counts, newCounts("By label", r.Labels, transcript.LabelWords))
 	for _, f := range p.Facts {
 		v.Facts = append(v.Facts, Fact{redact.Escape(f.Name), redact.EscapeText(f.Value)})
 	}
 	return v
+}
+
+// section adds the tables of one basis, which name it where a run has tasks that ask for a
+// judge.
+func (v *pageView) section(r *Report, s *Section) {
+	name, total := "", pageTotal{ID: "total", Title: "Result", pageRow: newRow("", s.Total.Tally)}
+	if r.Judged != nil {
+		name = ", " + s.basis.String()
+		total.Title += name
+	}
+	if s.basis == verdict.Judged {
+		total.ID = "judged"
+		total.Note = "Judged: a model was asked whether the candidates meet their rubrics. This is no part of what was computed. Judge: " + cmp.Or(redact.EscapeShort(r.Run.Judge, maxEvidence), noJudge) + "."
+	}
+	v.Totals = append(v.Totals, total)
+	v.Groups = append(v.Groups, drop([]pageGroups{
+		newGroups("By family"+name, "family", "", s.Families),
+		newGroups("By tag"+name, "tag", "A task counts in each of its tags.", s.Tags),
+		newGroups("By containment"+name, "profile", containmentNote, s.Profiles),
+	})...)
+	tries := pageTries{Title: "Several attempts at a task" + name}
+	for _, k := range s.PassK {
+		tries.Rows = append(tries.Rows, pagePassK{k.K, Percent(k.Any), Percent(k.All)})
+	}
+	if len(tries.Rows) > 0 {
+		v.PassK = append(v.PassK, tries)
+	}
+	measures := pageMeasures{Title: "Measures" + name}
+	for _, m := range s.Measures {
+		measures.Rows = append(measures.Rows, pageMean{redact.EscapeShort(m.Name, maxPageName), fmt.Sprintf("%.4f", m.Value), m.Of, m.Attempts})
+	}
+	if len(measures.Rows) > 0 {
+		v.Measures = append(v.Measures, measures)
+	}
+	v.Counts = append(v.Counts, newCounts("By outcome"+name, s.Outcomes, func(string) string { return "" }))
 }
 
 const containmentNote = "Where candidate code could run while it was scored. passive: none was executed. split: it ran in a sandbox of its own, away from the tests. shared: it shared a sandbox with the tests, so it could try to deceive them."

@@ -38,10 +38,10 @@
   function filter() {
     var words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     var outcome = byId("outcome").value, family = byId("family").value;
-    var containment = byId("containment").value, tag = byId("tag").value;
+    var basis = byId("basis").value, containment = byId("containment").value, tag = byId("tag").value;
     shown = data.filter(function (a) {
       return (!outcome || a.outcome === outcome) && (!family || a.family === family) &&
-        (!containment || a.containment === containment) && (!tag || tagsOf(a).indexOf(tag) >= 0) &&
+        (!basis || a.basis === basis) && (!containment || a.containment === containment) && (!tag || tagsOf(a).indexOf(tag) >= 0) &&
         words.every(function (w) { return textOf(a).indexOf(w) >= 0; });
     });
     page = 0;
@@ -56,7 +56,7 @@
     box.appendChild(element("h3", "verdict"));
     box.appendChild(element("p", a.verdict));
     if (a.message) box.appendChild(element("pre", a.message));
-    var facts = "row " + a.row + ", containment " + a.containment;
+    var facts = "row " + a.row + ", " + a.basis + ", containment " + a.containment;
     var tags = tagsOf(a);
     if (tags.length) facts += ", " + tags.join(", ");
     box.appendChild(element("p", facts, "note"));
@@ -117,6 +117,7 @@
   var column = function (name) { return data.map(function (a) { return a[name]; }); };
   options("outcome", column("outcome"));
   options("family", column("family"));
+  options("basis", column("basis"));
   options("containment", column("containment"));
   options("tag", data.reduce(function (all, a) { tagsOf(a).forEach(function (t) { all.push(t); }); return all; }, []));
   var waiting = 0;

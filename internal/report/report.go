@@ -46,6 +46,12 @@ type Run struct {
 	PlannedAttempts int `json:"planned_attempts"`
 	// LeftOut is how many rows of the pack were not planned.
 	LeftOut int `json:"left_out"`
+	// PlannedJudged is how many of the planned tasks ask for a judge, clamped to 0 and
+	// PlannedTasks, and Judge is the run's judge: its name, votes and canaries, "" for none.
+	PlannedJudged int    `json:"planned_judged,omitzero"`
+	Judge         string `json:"judge,omitzero"`
+	// Canaries says in a word what came of trying the judge, "" without one.
+	Canaries string `json:"judge_canaries,omitzero"`
 	// Chosen says by which flags the rows were chosen, "" for none but a limit.
 	Chosen string `json:"chosen,omitzero"`
 	// Replaced is how many records resumes dropped or missed and made again, clamped
@@ -67,6 +73,8 @@ type Attempt struct {
 	Outcome     verdict.Outcome
 	Reason      verdict.Reason
 	Containment verdict.Containment
+	Basis       verdict.Basis
+	Judge       Votes
 	Labels      []string
 	Tags        []string // of its row
 	Passed      bool
@@ -81,26 +89,21 @@ type Attempt struct {
 	Measure *verdict.Measure
 }
 
+// Votes are those of a judge on one attempt. The zero value is that none was asked.
+type Votes struct {
+	Model         string // as it answered
+	Votes, Passed int
+}
+
 // Report is a run's result. Rates are fractions from 0 to 1, rounded to six
 // decimals: the same records give the same bytes on every machine.
 type Report struct {
-	Run   Run   `json:"run"`
-	Total Total `json:"total"`
-	// Families are in alphabetical order. A missing attempt belongs to the
-	// family of its task's first record.
-	Families []Group `json:"families"`
-	// Tags are in alphabetical order. A task counts in each of its tags; without a
-	// record it has none.
-	Tags []Group `json:"tags,omitzero"`
-	// Profiles are in the order passive, split, shared, others. Missing attempts
-	// have the empty name, at the end.
-	Profiles []Group `json:"profiles"`
-	// Outcomes lists those of docs/records.md, then the report's own, then
-	// unknown ones in alphabetical order.
-	Outcomes []Count `json:"outcomes"`
-	Labels   []Count `json:"labels"` // attempts by label, in alphabetical order
-	// PassK is empty when one attempt per task was planned.
-	PassK []PassK `json:"pass_k"`
+	Run     Run `json:"run"`
+	Section     // of what was computed
+	// Judged is of the tasks that ask for a judge, nil for none. No figure of the report
+	// is of both.
+	Judged *Section `json:"judged,omitzero"`
+	Labels []Count  `json:"labels"` // attempts by label, in alphabetical order
 	// Usage is absent when no record counts requests to a provider.
 	Usage Usage `json:"usage,omitzero"`
 	// Answers counts attempts by what came of their requests to a model. It is absent
@@ -121,9 +124,31 @@ type Report struct {
 	TasksMissing int `json:"tasks_missing"`
 
 	attempts []Attempt // in row order, as counted
-	measures []mean    // of attempts
-	// showMeasures is set where measures of candidates that did not pass are known.
-	showMeasures bool
+}
+
+// Section is what attempts of one basis scored.
+type Section struct {
+	Total Total `json:"total"`
+	// Families are in alphabetical order. A missing attempt belongs to the
+	// family of its task's first record.
+	Families []Group `json:"families"`
+	// Tags are in alphabetical order. A task counts in each of its tags; without a
+	// record it has none.
+	Tags []Group `json:"tags,omitzero"`
+	// Profiles are in the order passive, split, shared, others. Missing attempts
+	// have the empty name, at the end.
+	Profiles []Group `json:"profiles"`
+	// Outcomes lists those of docs/records.md, then the report's own, then
+	// unknown ones in alphabetical order.
+	Outcomes []Count `json:"outcomes"`
+	// PassK is empty when one attempt per task was planned.
+	PassK []PassK `json:"pass_k"`
+	// Measures are means over the passes, or over all attempts: see [Report.Measured].
+	Measures []Mean `json:"measures,omitzero"`
+
+	basis   verdict.Basis
+	tasks   []*task
+	missing int // tasks without a record
 }
 
 // Tally counts attempts. Attempts is the denominator and the sum of the five
@@ -189,12 +214,13 @@ type Slow struct {
 
 // Unpassed is a task with an attempt that did not pass.
 type Unpassed struct {
-	TaskID   string    `json:"task_id"`
-	Index    int       `json:"index"`
-	Attempts int       `json:"attempts"`
-	Passed   int       `json:"passed"`
-	Missing  int       `json:"missing"`
-	Failures []Failure `json:"failures"` // the recorded attempts that did not pass
+	TaskID   string        `json:"task_id"`
+	Basis    verdict.Basis `json:"basis,omitzero"`
+	Index    int           `json:"index"`
+	Attempts int           `json:"attempts"`
+	Passed   int           `json:"passed"`
+	Missing  int           `json:"missing"`
+	Failures []Failure     `json:"failures"` // the recorded attempts that did not pass
 }
 
 // Failure is a recorded attempt that did not pass.
@@ -233,6 +259,7 @@ func NewBuilder(run Run) *Builder {
 	run.PlannedAttempts = min(max(run.PlannedAttempts, 1), most)
 	run.LeftOut = min(max(run.LeftOut, 0), most)
 	run.Replaced = min(max(run.Replaced, 0), most)
+	run.PlannedJudged = min(max(run.PlannedJudged, 0), run.PlannedTasks)
 	run.Labels = slices.Clone(run.Labels)
 	return &Builder{run: run, texts: map[string]string{}}
 }
@@ -243,6 +270,10 @@ func (b *Builder) Add(a Attempt) {
 	a.Outcome, a.Reason, a.Containment = keep(b, a.Outcome), keep(b, a.Reason), keep(b, a.Containment)
 	a.Candidate = strings.Clone(a.Candidate)
 	a.Labels, a.Tags = keepAll(b, a.Labels), keepAll(b, a.Tags)
+	a.Judge.Model = keep(b, a.Judge.Model)
+	if slices.Contains(a.Labels, verdict.JudgedLabel) {
+		a.Basis = verdict.Judged // of a record that contradicts itself, what says less
+	}
 	claim := a.Outcome == verdict.Passed
 	if a.Passed != claim || (a.Status == verdict.StatusPassed) != claim || own(a.Outcome) {
 		a.Passed, a.Outcome = false, inconsistent
@@ -277,15 +308,26 @@ func (b *Builder) Report() *Report {
 	attempts := slices.Clone(b.attempts)
 	slices.SortStableFunc(attempts, rowOrder)
 	tasks := byTask(attempts, b.run.PlannedAttempts)
+	var apart verdict.ByBasis[[]*task]
+	for _, t := range tasks {
+		of := apart.Of(t.attempts[0].Basis)
+		*of = append(*of, t)
+	}
 	r := &Report{
-		Run:          b.run,
-		Labels:       labelCounts(attempts),
-		PassK:        passK(tasks, b.run),
-		Usage:        usage(attempts),
-		Slowest:      slowest(attempts),
-		Unpassed:     unpassed(tasks),
-		TasksMissing: max(b.run.PlannedTasks-len(tasks), 0),
-		attempts:     attempts,
+		Run:      b.run,
+		Section:  newSection(verdict.Computed, *apart.Of(verdict.Computed), b.run.PlannedTasks-b.run.PlannedJudged, b.run.PlannedAttempts),
+		Labels:   labelCounts(attempts),
+		Usage:    usage(attempts),
+		Slowest:  slowest(attempts),
+		Unpassed: unpassed(tasks),
+		attempts: attempts,
+	}
+	if judged := *apart.Of(verdict.Judged); len(judged) > 0 || b.run.PlannedJudged > 0 {
+		s := newSection(verdict.Judged, judged, b.run.PlannedJudged, b.run.PlannedAttempts)
+		r.Judged = &s
+	}
+	for _, s := range r.sections() {
+		r.TasksMissing += s.missing
 	}
 	for _, a := range attempts {
 		if a.AgentExit != 0 {
@@ -302,10 +344,29 @@ func (b *Builder) Report() *Report {
 			r.AgentsFailed++
 		}
 	}
-	r.sum(tasks)
-	r.measures = means(attempts)
-	r.Outcomes = outcomeCounts(attempts, r.Total.Missing)
 	return r
+}
+
+// newSection sums up the tasks of one basis, of which so many are planned.
+func newSection(basis verdict.Basis, tasks []*task, planned, attempts int) Section {
+	s := Section{basis: basis, tasks: tasks, missing: max(planned-len(tasks), 0)}
+	s.sum(attempts)
+	s.PassK = passK(tasks, planned, attempts)
+	s.Outcomes = outcomeCounts(tasks, s.Total.Missing)
+	s.Measures = means(tasks, func(a *Attempt) bool { return a.Passed })
+	return s
+}
+
+// sections are those that the run has: of what was computed, unless all was judged, and
+// of what was judged.
+func (r *Report) sections() (out []*Section) {
+	if r.Judged == nil || r.Total.Tasks > 0 {
+		out = append(out, &r.Section)
+	}
+	if r.Judged != nil {
+		out = append(out, r.Judged)
+	}
+	return out
 }
 
 // Counted returns the attempts as they were counted, in the order of the pack's
@@ -313,10 +374,10 @@ func (b *Builder) Report() *Report {
 func (r *Report) Counted() []Attempt { return slices.Clone(r.attempts) }
 
 // sum fills in the tallies.
-func (r *Report) sum(tasks []*task) {
+func (s *Section) sum(planned int) {
 	var total sums
 	families, tags, profiles := map[string]*sums{}, map[string]*sums{}, map[verdict.Containment]*sums{}
-	for _, t := range tasks {
+	for _, t := range s.tasks {
 		total.add(t.tally())
 		addTask(families, t, func(a *Attempt) string { return a.Family }, t.attempts[0].Family)
 		for _, tag := range slices.Compact(slices.Sorted(slices.Values(t.attempts[0].Tags))) {
@@ -324,13 +385,13 @@ func (r *Report) sum(tasks []*task) {
 		}
 		addTask(profiles, t, func(a *Attempt) verdict.Containment { return a.Containment }, "")
 	}
-	if r.TasksMissing > 0 {
-		for _, s := range []*sums{&total, group(families, ""), group(profiles, "")} {
-			s.addMissing(r.TasksMissing, r.Run.PlannedAttempts)
+	if s.missing > 0 {
+		for _, to := range []*sums{&total, group(families, ""), group(profiles, "")} {
+			to.addMissing(s.missing, planned)
 		}
 	}
-	r.Total = Total{Tally: total.tally(), Containment: mix(profiles)}
-	r.Families, r.Tags, r.Profiles = groups(families), groups(tags), groups(profiles, verdict.Passive, verdict.Split, verdict.Shared)
+	s.Total = Total{Tally: total.tally(), Containment: mix(profiles)}
+	s.Families, s.Tags, s.Profiles = groups(families), groups(tags), groups(profiles, verdict.Passive, verdict.Split, verdict.Shared)
 }
 
 func mix(profiles map[verdict.Containment]*sums) Mix {
@@ -364,10 +425,12 @@ func labelCounts(attempts []Attempt) []Count {
 	return counts(by, slices.Sorted(maps.Keys(by)))
 }
 
-func outcomeCounts(attempts []Attempt, without int) []Count {
+func outcomeCounts(tasks []*task, without int) []Count {
 	by := map[verdict.Outcome]int{missing: without}
-	for _, a := range attempts {
-		by[a.Outcome]++
+	for _, t := range tasks {
+		for _, a := range t.attempts {
+			by[a.Outcome]++
+		}
 	}
 	return counts(by, ordered(by, knownOutcomes()...))
 }

@@ -57,13 +57,13 @@ func passHatK(n, c, k int) float64 {
 
 // passK estimates pass@k and pass^k for the steps of k. Missing attempts and
 // tasks without a record count as not passed.
-func passK(tasks []*task, run Run) []PassK {
-	n := max(run.PlannedTasks, len(tasks))
-	if run.PlannedAttempts < 2 || n == 0 {
+func passK(tasks []*task, planned, attempts int) []PassK {
+	n := max(planned, len(tasks))
+	if attempts < 2 || n == 0 {
 		return nil
 	}
 	var out []PassK
-	for _, k := range steps(run.PlannedAttempts) {
+	for _, k := range steps(attempts) {
 		var anyOf, allOf float64
 		for _, t := range tasks {
 			s := t.tally()

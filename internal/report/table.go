@@ -31,14 +31,21 @@ const (
 func (r *Report) WriteTable(w io.Writer) error {
 	t := &table{Table: console.NewTable(w), r: r}
 	t.head()
-	t.total()
-	t.groups("FAMILY", r.Families)
-	t.groups("TAG", r.Tags)
-	t.groups("CONTAINMENT", r.Profiles)
-	t.counts("OUTCOME", t.r.Outcomes)
-	t.counts("LABEL", t.r.Labels)
-	t.passK()
-	t.measures()
+	for _, s := range r.sections() {
+		t.total(s)
+	}
+	t.agents()
+	for _, s := range r.sections() {
+		t.groups(t.title("FAMILY", s), s.Families)
+		t.groups(t.title("TAG", s), s.Tags)
+		t.groups(t.title("CONTAINMENT", s), s.Profiles)
+		t.counts(t.title("OUTCOME", s), s.Outcomes)
+	}
+	t.counts("LABEL", r.Labels)
+	for _, s := range r.sections() {
+		t.passK(s)
+		t.measures(s)
+	}
 	t.usage()
 	t.slowest()
 	t.unpassed()
@@ -87,6 +94,9 @@ func (t *table) head() {
 		t.Line("build\t%s", redact.EscapeShort(shortDigests(run.Build), maxEvidence))
 	}
 	t.Line("planned\t%s, %s each", console.Plural(run.PlannedTasks, "task"), console.Plural(run.PlannedAttempts, "attempt"))
+	if t.r.Judged != nil {
+		t.Line("judge\t%s", redact.EscapeShort(cmp.Or(run.Judge, noJudge), maxEvidence))
+	}
 	if when := run.When(); when != "" {
 		t.Line("ran\t%s", redact.EscapeShort(when, maxEvidence))
 	}
@@ -113,10 +123,14 @@ func (r *Report) MadeAgain() string {
 	if n := r.Run.Replaced; n > 0 {
 		parts = append(parts, console.Plural(n, "record")+" at resumes")
 	}
-	for _, o := range r.Outcomes {
-		if o.Name == string(repeated) && o.Attempts > 0 {
-			parts = append(parts, console.Plural(o.Attempts, "further record")+" of attempts that have one")
+	again := 0
+	for _, a := range r.attempts {
+		if a.Outcome == repeated {
+			again++
 		}
+	}
+	if again > 0 {
+		parts = append(parts, console.Plural(again, "further record")+" of attempts that have one")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -152,12 +166,27 @@ func (t *table) banner(texts ...string) {
 	t.Line("")
 }
 
-func (t *table) total() {
-	sum := t.r.Total
-	t.Line("\nTOTAL")
+// noJudge says who decided on tasks that ask for a judge, in a run without one.
+const noJudge = "none: tasks that ask for one have no verdict"
+
+// title names a basis where a run has tasks that ask for a judge.
+func (t *table) title(title string, s *Section) string {
+	if t.r.Judged == nil {
+		return title
+	}
+	return title + ", " + strings.ToUpper(s.basis.String())
+}
+
+func (t *table) total(s *Section) {
+	sum := s.Total
+	t.Line("\n%s", t.title("TOTAL", s))
 	t.Line("  passed\t%d of %s: %s", sum.Passed, console.Plural(sum.Attempts, "attempt"), sum.Containment)
 	t.Line("  rate\t%s %s, 95 %% interval over %s", Percent(sum.PassRate), sum.Interval, console.Plural(sum.Tasks, "task"))
 	t.Line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
+}
+
+// agents counts the agents that failed.
+func (t *table) agents() {
 	if n := t.r.AgentErrors; n > 0 {
 		t.Line("  agents\t%d ended with an error, %d of them without a candidate", n, t.r.AgentsFailed)
 	}
@@ -224,12 +253,12 @@ func (t *table) counts(title string, all []Count) {
 	t.More(len(seen) - maxGroups)
 }
 
-func (t *table) passK() {
-	if len(t.r.PassK) == 0 {
+func (t *table) passK(s *Section) {
+	if len(s.PassK) == 0 {
 		return
 	}
-	t.Line("\nK\tPASS@K\tPASS^K")
-	for _, p := range t.r.PassK {
+	t.Line("\n%s\tPASS@K\tPASS^K", t.title("K", s))
+	for _, p := range s.PassK {
 		t.Line("  %d\t%s\t%s", p.K, Percent(p.Any), Percent(p.All))
 	}
 }

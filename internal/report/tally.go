@@ -22,7 +22,7 @@ type task struct {
 
 // byTask groups attempts by task, in the order of the first one of each. Further
 // records of the same attempt become repeated: one good attempt must not count
-// for another.
+// for another. A record of another basis than the task's first one contradicts that.
 func byTask(attempts []Attempt, planned int) []*task {
 	type key struct {
 		task    *task
@@ -42,7 +42,10 @@ func byTask(attempts []Attempt, planned int) []*task {
 		switch {
 		case seen[k]:
 			a.Passed, a.Outcome = false, repeated
-		case a.Attempt >= 1 && a.Attempt <= planned:
+		case len(t.attempts) > 0 && t.attempts[0].Basis != a.Basis:
+			a.Passed, a.Outcome = false, inconsistent
+		}
+		if !seen[k] && a.Attempt >= 1 && a.Attempt <= planned {
 			t.missing--
 		}
 		seen[k] = true
@@ -190,7 +193,7 @@ func unpassed(tasks []*task) []Unpassed {
 		if sum.Passed == sum.Attempts {
 			continue
 		}
-		u := Unpassed{TaskID: first.TaskID, Index: first.Index, Attempts: sum.Attempts, Passed: sum.Passed, Missing: sum.Missing}
+		u := Unpassed{TaskID: first.TaskID, Basis: first.Basis, Index: first.Index, Attempts: sum.Attempts, Passed: sum.Passed, Missing: sum.Missing}
 		for _, a := range t.attempts {
 			if !a.Passed {
 				u.Failures = append(u.Failures, Failure{Attempt: a.Attempt, Outcome: a.Outcome, Reason: a.Reason})

@@ -23,6 +23,7 @@ func (a *Attempt) WriteText(w io.Writer) error {
 		fmt.Fprintf(out, "             | %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	fmt.Fprintf(out, "containment  %s\n", a.Containment)
+	fmt.Fprintf(out, "basis        %s\n", a.Basis)
 	for i, label := range a.Labels {
 		head := "labels"
 		if i > 0 {

@@ -32,6 +32,7 @@ type Attempt struct {
 	Outcome     string   `json:"outcome"`
 	Reason      string   `json:"reason,omitzero"`
 	Containment string   `json:"containment"`
+	Basis       string   `json:"basis"`
 	Labels      []string `json:"labels,omitzero"`
 	Passed      bool     `json:"passed"`
 	TotalMS     int64    `json:"ms"`
@@ -66,7 +67,7 @@ func Read(from Source, l *record.Line) Attempt {
 	a := Attempt{
 		TaskID: redact.Escape(l.TaskID), Index: l.Index, Number: l.Attempt, Family: redact.Escape(l.TaskType),
 		Outcome: redact.Escape(string(l.Outcome)), Reason: redact.Escape(string(l.FailureReason)),
-		Containment: redact.Escape(string(l.Containment)), Passed: l.Passed, TotalMS: l.Timings["total"],
+		Containment: redact.Escape(string(l.Containment)), Basis: l.Basis.String(), Passed: l.Passed, TotalMS: l.Timings["total"],
 		Verdict: words(l), Message: redact.EscapeText(l.FailureMessage),
 	}
 	for _, label := range l.Labels {

@@ -33,13 +33,19 @@ exit code is then 13.
 and every attempt with filters and search. It loads nothing from elsewhere, holds
 only what the records publish, and can be opened from disk. --junit writes JUnit XML
 in which a run that does not verify is a failure. With --pack, both and the table
-also count by the tags of the rows (metadata.tags).`
+also count by the tags of the rows (metadata.tags).
+
+Tasks that ask for a judge have rates of their own; no figure is of both. Where
+something measures candidates, each format has the mean over the passes, which records
+publish. The table of the operator, and with --measures also the JSON, the page and the
+JUnit XML, have the mean over all attempts: it tells how near the others came.`
 
 type reportFlags struct {
 	trust        subcommand.Trust
 	json, csv    bool
 	format, pack string
 	html, junit  string // files
+	measures     bool
 }
 
 func (g group) reportCommand() *cobra.Command {
@@ -60,6 +66,7 @@ func (g group) reportCommand() *cobra.Command {
 	subcommand.Hide(fl, "format") // its name before --json was the same everywhere
 	fl.StringVar(&f.html, "html", "", "also write a page to `FILE` that can be opened from disk and published")
 	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to `FILE`, for CI")
+	fl.BoolVar(&f.measures, "measures", false, "add means over all attempts to the JSON, the page and the XML: they are not for publication")
 	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the run, to count by metadata.tags as well")
 	return c
 }
@@ -89,7 +96,7 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
 			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
-			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Labels: e.Labels,
+			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Basis: e.Basis, Labels: e.Labels,
 			Passed: e.Passed, AgentExit: e.AgentExit(), Retries: len(e.Retries), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 			Usage: report.NewUsage(e.Usage), Answers: e.Answers(), Measure: e.Measure,
 		})
@@ -101,7 +108,10 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	known := f.table() && readMeasures(run, res, attempts, withheld)
+	if f.measures && res.Published {
+		return subcommand.UsageError(errors.New("--measures: this is a published copy, without the measures of candidates that did not pass: give the output directory of the run"))
+	}
+	known := (f.table() || f.measures) && readMeasures(run, res, attempts, withheld)
 	tags, err := tagsOf(ctx, f.pack, arg, run, res)
 	if err != nil {
 		return err
@@ -116,6 +126,10 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 	shown := *p.report
 	if known {
 		shown = *shown.Measured()
+	}
+	if f.measures {
+		p.report = new(report.Report)
+		*p.report = shown
 	}
 	if f.table() && judged == nil { // on this terminal, not in what is published
 		shown.Run.Evidence = signedBy + signer.String()
@@ -187,7 +201,7 @@ func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run 
 	r := report.Run{
 		RunID: m.RunID, Agent: m.Agent, Model: m.Model, Started: m.Started, PackID: m.Pack.ID, PackVersion: m.Pack.Version, Engine: evidence.Engine(m),
 		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
-		LeftOut: m.Planned.LeftOut, Labels: m.Labels,
+		LeftOut: m.Planned.LeftOut, PlannedJudged: m.Planned.Judged, Labels: m.Labels,
 		Chosen: m.Selection.String(), Replaced: replaced(m.ResumedFrom),
 		Verified: judged == nil, Evidence: signedBy + s.Public(),
 		AgentNote: evidence.AgentWords(m.Agent), Program: evidence.Programs(m), Build: evidence.Build(m),

@@ -17,6 +17,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 	"securebench/internal/transcript"
+	"securebench/internal/verdict"
 )
 
 type showFlags struct {
@@ -94,7 +95,7 @@ func (g group) show(ctx context.Context, arg, task string, f showFlags) (err err
 		l := *e.Line
 		if task == "" { // one line of it is shown
 			l = record.Line{TaskID: l.TaskID, Index: l.Index, Attempt: l.Attempt, TaskType: l.TaskType, Outcome: l.Outcome,
-				FailureReason: l.FailureReason, Containment: l.Containment, Passed: l.Passed, Timings: l.Timings}
+				FailureReason: l.FailureReason, Containment: l.Containment, Basis: l.Basis, Passed: l.Passed, Timings: l.Timings}
 		}
 		lines = append(lines, &l)
 	}})
@@ -185,9 +186,14 @@ func sourceOf(run *evidence.Run, m record.Manifest) transcript.Source {
 
 func printList(out io.Writer, lines []*record.Line) error {
 	w := console.NewTable(out)
-	fmt.Fprintln(w, "TASK\tATTEMPT\tFAMILY\tOUTCOME\tREASON\tTIME")
+	judged := slices.ContainsFunc(lines, func(l *record.Line) bool { return l.Basis == verdict.Judged })
+	fmt.Fprintln(w, "TASK\tATTEMPT\tFAMILY"+map[bool]string{true: "\tBASIS"}[judged]+"\tOUTCOME\tREASON\tTIME")
 	for _, l := range lines {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%.1f s\n", redact.QuoteShort(l.TaskID, maxCell), l.Attempt, redact.QuoteShort(l.TaskType, maxCell),
+		basis := ""
+		if judged {
+			basis = "\t" + l.Basis.String()
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s%s\t%s\t%s\t%.1f s\n", redact.QuoteShort(l.TaskID, maxCell), l.Attempt, redact.QuoteShort(l.TaskType, maxCell), basis,
 			redact.QuoteShort(string(l.Outcome), maxCell), console.Cell(l.FailureReason, maxCell), float64(l.Timings["total"])/1000)
 	}
 	return w.Flush()
