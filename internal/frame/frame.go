@@ -32,29 +32,15 @@ const firstRead = 64 << 10
 
 // Append appends a frame to b. Its content is the parts, one after the other.
 func Append(b []byte, parts ...[]byte) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(size(parts)))
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(size))
 	for _, p := range parts {
 		b = append(b, p...)
 	}
 	return b
-}
-
-// Write writes a frame to w. Its content is the parts, one after the other.
-func Write(w io.Writer, parts ...[]byte) error {
-	head := binary.BigEndian.AppendUint32(nil, uint32(size(parts)))
-	for _, p := range append([][]byte{head}, parts...) {
-		if _, err := w.Write(p); err != nil {
-			return fmt.Errorf("writing a frame: %w", err)
-		}
-	}
-	return nil
-}
-
-func size(parts [][]byte) (n int) {
-	for _, p := range parts {
-		n += len(p)
-	}
-	return n
 }
 
 // Read reads a frame of at most limit bytes into buf, which grows with the

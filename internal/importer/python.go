@@ -11,9 +11,9 @@ import (
 // comments and space are left out, so that a bracket or a name inside a
 // string is never taken for code.
 type pyToken struct {
-	text       string
-	start, end int  // byte offsets
-	lineStart  bool // the token is the first character of its line
+	text      string
+	start     int  // byte offset
+	lineStart bool // the token is the first character of its line
 }
 
 // pyTokens splits src. It is not a Python parser: it knows names, strings and
@@ -32,7 +32,7 @@ func pyTokens(src string) []pyToken {
 		default:
 			n := max(nameLen(src[i:]), size)
 			if !isStringPrefix(src[i:], n) {
-				out = append(out, pyToken{src[i : i+n], i, i + n, i == 0 || src[i-1] == '\n'})
+				out = append(out, pyToken{src[i : i+n], i, i == 0 || src[i-1] == '\n'})
 			}
 			i += n
 		}

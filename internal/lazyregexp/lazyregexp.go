@@ -49,11 +49,6 @@ func (r *Regexp) FindStringIndex(s string) []int { return r.Regexp().FindStringI
 // FindStringSubmatch returns the first match in s and its groups.
 func (r *Regexp) FindStringSubmatch(s string) []string { return r.Regexp().FindStringSubmatch(s) }
 
-// FindStringSubmatchIndex returns where the first match in s and its groups are.
-func (r *Regexp) FindStringSubmatchIndex(s string) []int {
-	return r.Regexp().FindStringSubmatchIndex(s)
-}
-
 // FindSubmatch returns the first match in b and its groups.
 func (r *Regexp) FindSubmatch(b []byte) [][]byte { return r.Regexp().FindSubmatch(b) }
 

@@ -33,9 +33,7 @@ type Result struct {
 	Parts   []record.Part // that were merged now
 	LeftOut int           // rows
 	Missing []int         // shards with attempts that have no record, ascending
-	// Unassigned counts attempts without a record that no shard has.
-	Unassigned int
-	Records    string // the path of the records
+	Records string        // their path
 	// Broken says that no agent worked: nothing is signed.
 	Broken error
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"syscall"
@@ -61,18 +62,12 @@ func (m *merger) choose() error {
 				at++
 				continue
 			}
-			shard, ok := m.division.Of(row, n)
-			if missing[shard] = missing[shard] || ok; !ok {
-				m.Unassigned++
+			if shard, ok := m.division.Of(row, n); ok {
+				missing[shard] = true
 			}
 		}
 	}
-	for shard, is := range missing {
-		if is {
-			m.Missing = append(m.Missing, shard)
-		}
-	}
-	slices.Sort(m.Missing)
+	m.Missing = slices.Sorted(maps.Keys(missing))
 	return nil
 }
 

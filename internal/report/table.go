@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"securebench/internal/console"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/redact"
 	"securebench/internal/verdict"
 )
@@ -310,9 +310,11 @@ func (i Interval) String() string { return fmt.Sprintf("[%.1f, %.1f]", 100*i[0],
 // Percent shows a rate.
 func Percent(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) }
 
+var digests = lazyregexp.New(`sha256:[0-9a-f]{64}`)
+
 // shortDigests shortens the digests in a text, such as the signer's.
 func shortDigests(text string) string {
-	return regexp.MustCompile(`sha256:[0-9a-f]{64}`).ReplaceAllStringFunc(text, func(d string) string { return "sha256:" + console.ShortDigest(d) })
+	return digests.ReplaceAllStringFunc(text, func(d string) string { return "sha256:" + console.ShortDigest(d) })
 }
 
 // list joins the first of the run's labels.

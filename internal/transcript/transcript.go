@@ -19,7 +19,6 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
-	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -134,7 +133,7 @@ func (b *builder) prompt() {
 		case r.Digest != "":
 			b.add(title, fmt.Sprintf("not in the record: %d bytes, %s", r.Bytes, r.Digest), "")
 		default:
-			b.add(title, "", plainValue(r))
+			b.add(title, "", plainJSON(r.Value))
 		}
 	}
 	if len(hidden) > 0 {
@@ -142,10 +141,8 @@ func (b *builder) prompt() {
 	}
 }
 
-// plainValue is a public value as a reader wants it: a string is its text, and
-// anything else indented JSON.
-func plainValue(r task.ResourceSummary) string { return plainJSON(r.Value) }
-
+// plainJSON is a value as a reader wants it: a string is its text, and anything
+// else indented JSON.
 func plainJSON(v jsontext.Value) string {
 	if v.Kind() == '"' {
 		if text, err := jsontext.AppendUnquote(nil, v); err == nil {

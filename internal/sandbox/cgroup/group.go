@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -214,48 +213,25 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // Events counts what limits did.
 type Events struct {
-	// OOMKills counts the processes that were killed for want of memory: of
-	// the group's, or of the whole machine's if MemoryHits is 0.
+	// OOMKills counts the processes that were killed for want of memory, of the group or
+	// of the whole machine.
 	OOMKills int64
-	// MemoryHits counts how often the group reached its limit on memory.
-	MemoryHits int64
 	// PidsHits counts the forks that were refused by the limit on processes.
 	PidsHits int64
 }
 
 // Events reads what happened in the group since it was made.
-func (g *Group) Events() (Events, error) {
+func (g *Group) Events() (e Events, _ error) {
 	if g.memory == "" || g.pids == "" {
 		return Events{}, errors.New("control groups: the controllers memory and pids are missing")
 	}
+	file := "memory.oom_control"
 	if g.v2 {
-		return g.eventsV2()
+		file = "memory.events"
 	}
-	return g.eventsV1()
-}
-
-func (g *Group) eventsV1() (Events, error) {
-	var e Events
-	var errs [4]error
-	e.OOMKills, errs[0] = counter(g.memory, "memory.oom_control", "oom_kill")
+	var errs [2]error
+	e.OOMKills, errs[0] = counter(g.memory, file, "oom_kill")
 	e.PidsHits, errs[1] = counter(g.pids, "pids.events", "max")
-	var withSwap int64
-	e.MemoryHits, errs[2] = number(g.memory, "memory.failcnt")
-	// Where swap is counted too, a limit on both is reached first.
-	withSwap, errs[3] = number(g.memory, "memory.memsw.failcnt")
-	if errors.Is(errs[3], fs.ErrNotExist) {
-		errs[3] = nil
-	}
-	e.MemoryHits += withSwap
-	return e, errors.Join(errs[:]...)
-}
-
-func (g *Group) eventsV2() (Events, error) {
-	var e Events
-	var errs [3]error
-	e.OOMKills, errs[0] = counter(g.memory, "memory.events", "oom_kill")
-	e.MemoryHits, errs[1] = counter(g.memory, "memory.events", "max")
-	e.PidsHits, errs[2] = counter(g.pids, "pids.events", "max")
 	return e, errors.Join(errs[:]...)
 }
 
@@ -269,20 +245,6 @@ func counter(dir, file, key string) (int64, error) {
 	n, ok := parseFlat(text, key)
 	if !ok {
 		return 0, fmt.Errorf("%s: it does not say %s", name, key)
-	}
-	return n, nil
-}
-
-// number reads a group's file that is one number.
-func number(dir, file string) (int64, error) {
-	name := filepath.Join(dir, file)
-	text, err := read(name)
-	if err != nil {
-		return 0, err
-	}
-	n, ok := parseFlat("n "+strings.TrimSpace(text), "n")
-	if !ok {
-		return 0, fmt.Errorf("%s: it is not a number", name)
 	}
 	return n, nil
 }

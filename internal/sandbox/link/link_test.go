@@ -61,6 +61,12 @@ func start(t *testing.T, p program) *Link {
 
 var exited = sandbox.Outcome{End: sandbox.Exited}
 
+// write sends a frame.
+func write(s sandbox.Streams, content []byte) error {
+	_, err := s.Stdout.Write(frame.Append(nil, content))
+	return err
+}
+
 // echo answers each frame with itself.
 func echo(_ context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
 	for {
@@ -68,7 +74,7 @@ func echo(_ context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
 		if err != nil {
 			return exited, nil
 		}
-		if err := frame.Write(s.Stdout, content); err != nil {
+		if err := write(s, content); err != nil {
 			return exited, err
 		}
 	}
@@ -99,7 +105,7 @@ func TestRoundTrips(t *testing.T) {
 func TestFrameBeforeItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := start(t, func(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
-			err := frame.Write(s.Stdout, []byte("early"))
+			err := write(s, []byte("early"))
 			<-ctx.Done()
 			return exited, err
 		})
@@ -138,7 +144,7 @@ func TestStreamsWithoutFrames(t *testing.T) {
 // TestFramesBeforeTheEnd: what a sandbox said last is delivered after its end.
 func TestFramesBeforeTheEnd(t *testing.T) {
 	l := start(t, func(_ context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
-		return exited, frame.Write(s.Stdout, []byte("last"))
+		return exited, write(s, []byte("last"))
 	})
 	if _, ok, _ := l.Outcome(t.Context(), time.Minute); !ok {
 		t.Fatal("the sandbox has not ended")
@@ -154,7 +160,7 @@ func TestHostileSandboxes(t *testing.T) {
 	for name, p := range map[string]program{
 		"floods frames": func(_ context.Context, s sandbox.Streams) (sandbox.Outcome, error) {
 			for {
-				if err := frame.Write(s.Stdout, make([]byte, 100)); err != nil {
+				if err := write(s, make([]byte, 100)); err != nil {
 					return exited, err
 				}
 			}
