@@ -8,7 +8,7 @@
 # sets will do, and the whole of them. The oracle solves every row and the null
 # agent none; the recorded model solutions of GSM8K score what the data set
 # itself says. Of QuixBugs, Exercism and SWE-bench the gold patches pass, the
-# verdicts are the same when they are derived again, an untidy agent's pass, too,
+# verdicts are the same when they are derived again, also an untidy agent's pass,
 # and the starting files do not. The solutions of Terminal-Bench and EvoEval pass
 # where an agent would run, and doing nothing does not. Of ClassEval and HumanEval-X the
 # references pass on every engine that runs here, and in each language the zero value of

@@ -7,7 +7,7 @@
 #
 #   image.sh SECUREBENCH native|docker [IMAGE...]
 #
-# debian:bookworm-slim, which recipes of packs start from, can be named, too.
+# debian:bookworm-slim, which recipes of packs start from, can also be named.
 # Each is pulled, or built from what was pulled, if a registry answers; otherwise
 # an equivalent image is built from Debian packages with mmdebstrap (root, about
 # a minute each). For the native engine, no Docker engine is needed; an image that
@@ -49,7 +49,7 @@ pull() {
 		;;
 	native) ! timeout 180 "$securebench" image pull "$1" --name "$2" >/dev/null 2>&1 || return 0 ;;
 	esac
-	registry=no # for the next image, too
+	registry=no # also for the next image
 	return 1
 }
 

@@ -32,7 +32,7 @@ func main() {
 	flag.Parse()
 	if err := release(ctx, *out, strings.Split(*archs, ","), *vcs); err != nil {
 		fmt.Fprintln(os.Stderr, "dist:", err)
-		os.Exit(1) //nolint:gocritic // the context is of this process alone
+		os.Exit(1) //nolint:gocritic // only this process has the context
 	}
 }
 

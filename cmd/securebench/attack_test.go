@@ -369,7 +369,7 @@ func checkQuiet(t *testing.T, res outcome, attempts int, attacks []attack) {
 		t.Error("an agent forged a line of securebench")
 	}
 	if n := strings.Count(res.stdout, "\n"); n != 1 {
-		t.Errorf("%d lines on standard output, want the summary alone", n)
+		t.Errorf("%d lines on standard output, want only the summary", n)
 	}
 	for _, a := range attacks {
 		for _, attempt := range []string{"", "#2"}[:attempts] {

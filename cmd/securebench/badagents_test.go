@@ -54,7 +54,7 @@ func registry(t *testing.T, sends func(tarball []byte) []byte) (env []string) {
 		"SECUREBENCH_AGENT_CACHE=" + filepath.Join(t.TempDir(), "cache"), "OPENAI_API_KEY=sk-0123456789abcdef"}
 }
 
-// TestUnfitAgents: what stands in the way of an agent is reported with its place
+// TestUnfitAgents: what keeps an agent from running is reported with its place
 // before the first task. The provider is asked for nothing.
 func TestUnfitAgents(t *testing.T) {
 	t.Parallel()

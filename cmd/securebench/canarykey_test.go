@@ -225,7 +225,7 @@ func TestCanaryKey(t *testing.T) {
 			key := newNeedles()
 			key.addWindows("the key", b.key, leakSize)
 			if len(key.in(m.sent)) < len(forms(b.key)) {
-				t.Errorf("the provider gave the key back in %d forms alone", len(key.in(m.sent)))
+				t.Errorf("the provider gave the key back in only %d forms", len(key.in(m.sent)))
 			}
 			checkSearched(t, reports(t, b.provider.Requests()))
 			key.check(t, map[string][]byte{"standard output": []byte(res.stdout), "standard error": []byte(res.stderr)})
@@ -292,7 +292,7 @@ func TestCanaryKeyIsFound(t *testing.T) {
 		_ = exec.Command("docker", "rm", "-fv", runID).Run()
 		_ = exec.Command("docker", "volume", "rm", runID).Run()
 	})
-	living := "--label=securebench.owner=" + owner.Current().String() // other runs leave it alone
+	living := "--label=securebench.owner=" + owner.Current().String() // other runs do not touch it
 	dockerOutput(t, "volume", "create", label, living, "--label=planted="+value, runID)
 	dockerOutput(t, "run", "-d", "--name", runID, label, living, "--network=none", "-e", "PLANTED="+value, "-v", runID+":/data", image,
 		"sh", "-c", `echo "$PLANTED" > /data/file; echo "$PLANTED"; sleep 1000; exit`, value)

@@ -78,7 +78,7 @@ func TestClockJumps(t *testing.T) {
 		if len(lines) > 0 {
 			found[filepath.ToSlash(name)] = true
 			if wallClock()[filepath.ToSlash(name)] == "" {
-				t.Errorf("%s uses the time of day at %v: use time.Now and time.Since alone, or say here what for", name, lines)
+				t.Errorf("%s uses the time of day at %v: use only time.Now and time.Since, or say here what for", name, lines)
 			}
 		}
 		return err

@@ -20,7 +20,7 @@ import (
 // envFaults enables faults that take minutes.
 const envFaults = "SECUREBENCH_TEST_FAULTS"
 
-// sleepersPack is mixedPack, but for sandboxes so small that a machine holds many, and
+// sleepersPack is mixedPack with sandboxes so small that a machine holds many, and
 // agents that sleep, all but the first.
 func sleepersPack(t *testing.T, dir, image, runID string, n int) (tester string) {
 	t.Helper()
@@ -270,7 +270,7 @@ func TestFullImageStore(t *testing.T) {
 	}
 }
 
-// TestRunsShareAnImageStore: runs that use an image at the same time, and somebody who
+// TestRunsShareAnImageStore: runs that use an image at the same time, and a user who
 // prunes meanwhile, do not disturb each other.
 func TestRunsShareAnImageStore(t *testing.T) {
 	t.Parallel()
@@ -308,8 +308,8 @@ func TestRunsShareAnImageStore(t *testing.T) {
 	}
 }
 
-// TestSandboxKilled: sandboxes of a verification whose first process somebody else
-// kills, before or while they are needed, are replaced or cost a retry, and no verdict.
+// TestSandboxKilled: sandboxes of a verification whose first process is killed
+// from outside, before or while they are needed, are replaced or cost a retry, and no verdict.
 func TestSandboxKilled(t *testing.T) {
 	t.Parallel()
 	where, dir := needNative(t), t.TempDir()

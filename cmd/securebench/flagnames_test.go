@@ -12,7 +12,7 @@ import (
 )
 
 // synonyms are names that a flag must not have, because another name already
-// means it. What is hidden may: a former name goes on working.
+// means it. What is hidden may: a former name still works.
 func synonyms() map[string]string {
 	return map[string]string{
 		"format": "json", "as-json": "json", "to-csv": "csv",

@@ -41,7 +41,7 @@ func foreignArchive(t *testing.T, name string) string {
 }
 
 // TestForeignImage: an image that this machine does not run is refused when it is
-// imported, and, where somebody insists, before the first task.
+// imported, and, if the operator insists, before the first task.
 func TestForeignImage(t *testing.T) {
 	t.Parallel()
 	needEngine(t)

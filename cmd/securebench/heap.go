@@ -36,7 +36,7 @@ func (a *app) raiseFloor(c *cobra.Command) {
 	}
 	size, err := platform.Size()
 	if err != nil {
-		return // it costs time alone
+		return // it costs only time
 	}
 	a.floor = make([]byte, heapFloor(size.Memory, debug.SetMemoryLimit(-1)))
 }

@@ -95,7 +95,7 @@ func TestKeyCommandsKeepTheSecret(t *testing.T) {
 	}
 }
 
-// lookForSeed searches every file below dir but one.
+// lookForSeed searches all files below dir except one.
 func lookForSeed(t *testing.T, dir, except, seed string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

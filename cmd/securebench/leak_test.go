@@ -29,7 +29,7 @@ func forms(value string) map[string]string {
 	for name, enc := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "url-safe base64": base64.RawURLEncoding} {
 		for shift := range 3 {
 			text := enc.EncodeToString(append(make([]byte, shift), value...))
-			// The characters at the edges hold bits of the neighbours, too.
+			// The characters at the edges also hold bits of the neighbours.
 			out[fmt.Sprintf("%s after %d bytes", name, shift)] = text[(8*shift+5)/6 : 8*(shift+len(value))/6]
 		}
 	}
@@ -236,7 +236,7 @@ type hiddenRow struct {
 	input, eval     map[string]any
 	note            string // hidden
 	outcome, reason string
-	// captured are canaries that must stand in the row's raw output, which the
+	// captured are canaries that must be in the row's raw output, which the
 	// operator alone reads.
 	captured []string
 }

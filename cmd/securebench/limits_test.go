@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Scripts of which a child hits a limit while they survive.
+// A child of these scripts hits a limit, and they survive.
 const (
 	hogChild = `sleep 2; python3 -c "hoard = [bytearray(1 << 26) for _ in range(999)]" 2>/dev/null; sleep 0.5; `
 	manyKids = `python3 -c "

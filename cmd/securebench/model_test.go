@@ -51,7 +51,7 @@ func (b *modelBench) run(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// asked counts the questions, of which the provider's own list of models is none.
+// asked counts the questions. The provider's own list of models is none.
 func (b *modelBench) asked(text string) (n int) {
 	for _, r := range b.provider.Requests() {
 		if r.Method == http.MethodPost && bytes.Contains(r.Body, []byte(text)) {
@@ -237,7 +237,7 @@ harness: {type: model, config: {model: m-1, base_url: %q, temperature: 0}}
 			posts++
 		}
 	}
-	// The refusal is an answer, too: five are kept, one is asked for.
+	// The refusal is also an answer: five are kept, one is asked for.
 	if posts != 1 {
 		t.Errorf("%d questions were asked after the resume, want one", posts)
 	}
@@ -250,7 +250,7 @@ harness: {type: model, config: {model: m-1, base_url: %q, temperature: 0}}
 
 // TestModelCode: on each engine, a model's code is verified in sandboxes, also where its
 // tests are in one process with it. Right code passes; wrong code, code that ends the
-// process with status 0, and words alone do not.
+// process with status 0, and words by themselves do not.
 func TestModelCode(t *testing.T) {
 	for _, engine := range []string{"docker", "native"} {
 		t.Run(engine, func(t *testing.T) {

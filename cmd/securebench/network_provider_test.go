@@ -94,7 +94,7 @@ func wrongIn(r *http.Request, body []byte) string {
 	models := []string{"gpt-1", "claude-one-1"}
 	for what, wrong := range map[string]bool{
 		"endpoint " + r.Method + " " + r.RequestURI: !endpoints.MatchString(r.Method + " " + r.RequestURI),
-		"somebody's key":        strings.Contains(fmt.Sprint(r.Header), "attacker"),
+		"another's key":         strings.Contains(fmt.Sprint(r.Header), "attacker"),
 		"no key":                !strings.Contains(fmt.Sprint(r.Header), secret),
 		"an upgrade":            r.Header.Get("Upgrade") != "",
 		"an injected field":     r.Header.Get("Injected") != "",

@@ -192,7 +192,7 @@ func (n *internet) answer(c net.Conn) {
 	n.serve(buffered{c.(*net.TCPConn), r}, what)
 }
 
-// buffered is a connection of which some was read.
+// buffered is a connection that was read in part.
 type buffered struct {
 	*net.TCPConn
 	r *bufio.Reader
@@ -201,7 +201,7 @@ type buffered struct {
 func (b buffered) Read(p []byte) (int, error) { return b.r.Read(p) }
 
 // resolve returns the addresses of a name. Whoever asks for others below example
-// is led to somebody else.
+// is led elsewhere.
 func (n *internet) resolve(host string) []string {
 	n.notesMu.Lock()
 	defer n.notesMu.Unlock()

@@ -167,7 +167,7 @@ func checkOutcomes(t *testing.T, h heard, rows []hiddenRow) {
 }
 
 // maxShown is the longest line that progress may have: a thousand characters
-// and what stands before them.
+// and what is before them.
 const maxShown = 4*1000 + 300
 
 // checkHeard checks the operator's output line by line. Each line has a form
@@ -212,7 +212,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 	}
 	for line, n := range said {
 		if n != 1 {
-			t.Errorf("%q stands %d times, want once", line, n)
+			t.Errorf("%q is there %d times, want once", line, n)
 		}
 	}
 	if liesShown < 100 {

@@ -217,8 +217,8 @@ func TestDiskFilledByOthers(t *testing.T) {
 	})
 }
 
-// waiting starts a run and returns once it has some records. It soon waits for
-// somebody to read its progress, and goes on when its end is asked for.
+// waiting starts a run and returns once it has some records. It soon waits until its
+// progress is read, and continues when its end is asked for.
 func waiting(t *testing.T, dir string, args ...string) (end func() outcome) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -374,7 +374,7 @@ func TestSecondRunner(t *testing.T) {
 	verified(t, out)
 }
 
-// proxy stands between a run and the real engine.
+// proxy is between a run and the real engine.
 type proxy struct {
 	host     string // what DOCKER_HOST gets
 	listener net.Listener

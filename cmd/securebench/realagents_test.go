@@ -247,7 +247,7 @@ func TestRealAgents(t *testing.T) {
 func (b *agentBench) checkRequests(h realHarness, rows []string) {
 	b.t.Helper()
 	if got := b.provider.Credentials(); !slices.Equal(got, []string{b.key}) {
-		b.t.Errorf("the provider got %d credentials, want the key alone", len(got))
+		b.t.Errorf("the provider got %d credentials, want only the key", len(got))
 	}
 	users, codes := map[string]int{}, 0
 	for _, r := range b.provider.Requests() {

@@ -22,7 +22,7 @@ type modelAnswer struct {
 
 // TestRecordedAnswers: the recorded answers of a model to HumanEval get the
 // verdicts that were recorded for them, however they are said: as code, as one
-// fenced block, as a block in prose, and as the body of the function alone.
+// fenced block, as a block in prose, and as only the body of the function.
 func TestRecordedAnswers(t *testing.T) {
 	t.Parallel()
 	data := datatest.Dir(t)
@@ -168,9 +168,9 @@ func readAnswers(t *testing.T, folder string) map[string][]modelAnswer {
 	return out
 }
 
-// bodyOf returns what stands behind the head and the docstring of the prompt's
+// bodyOf returns what follows the head and the docstring of the prompt's
 // last function. It is not ok where the answer has another head, or code ahead
-// of it that the prompt has not: its body alone would be another program.
+// of it that the prompt has not: only its body would be another program.
 func bodyOf(prompt, code string) (string, bool) {
 	at := strings.LastIndex("\n"+prompt, "\ndef ")
 	head, _, _ := strings.Cut(prompt[at:], "\n")

@@ -61,7 +61,7 @@ do. With --keep-going it continues; a resume of such a run repeats these attempt
 
 --prepare N plans a run in N shards and runs nothing; the same command with --shard I
 in its place runs shard I of it, from 0 to N-1, on any machine that has the output
-directory. A shard writes to OUTPUT/shards and signs nothing, and goes on with what an
+directory. A shard writes to OUTPUT/shards and signs nothing, and continues what an
 earlier start of it left. When all have ended, "securebench merge OUTPUT" joins them.
 
 Records are written to OUTPUT/candidates.jsonl, one line per task and attempt.
@@ -204,7 +204,7 @@ func (f *runFlags) checkShards(changed func(string) bool) error {
 	case changed("shard") && f.shard < 0:
 		return errors.New("--shard must be 0 or more")
 	case changed("shard") && (changed("resume") || f.force):
-		return errors.New("--shard goes on with what earlier starts of it left: leave out --resume and --force")
+		return errors.New("--shard continues what earlier starts of it left: leave out --resume and --force")
 	case changed("shard"):
 		which = "--shard"
 	case !changed("prepare"):

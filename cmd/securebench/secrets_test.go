@@ -101,6 +101,6 @@ harness:
 		t.Fatal(err)
 	}
 	if got := string(weak.Bytes([]byte(head))) + string(weak.Bytes([]byte(tail))); got != key {
-		t.Errorf("each half alone gives %q: the test shows nothing", got)
+		t.Errorf("each half by itself gives %q: the test shows nothing", got)
 	}
 }

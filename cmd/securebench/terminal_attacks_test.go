@@ -61,7 +61,7 @@ func attacksOnTests() []attack {
 func attacksOnSystems() []attack {
 	row := everything()
 	tooMany := "candidate_too_large"
-	if enginetest.Name() == "native" { // where a root has a bound on files, too: a full one ends the agent
+	if enginetest.Name() == "native" { // where a root also has a bound on files: a full one ends the agent
 		tooMany = "disk_limit"
 	}
 	nine := "cat > /tests/conftest.py <<'END'\n" + nineLines + "\nEND\n"

@@ -146,7 +146,7 @@ func compareSteps(t *testing.T, path string, all []step, printed []string) {
 }
 
 // notPrinted returns the first line that is not a part of a printed line, in their
-// order, or "". Several may be parts of one. Where a line has "…", anything may stand.
+// order, or "". Several may be parts of one. Where a line has "…", there may be anything.
 func notPrinted(want, printed string) string {
 	lines := strings.Split(printed, "\n")
 	for w := range strings.Lines(want) {

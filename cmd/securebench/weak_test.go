@@ -109,7 +109,7 @@ func killsRunner(t *testing.T, image, script string) bool {
 	return !strings.Contains(out, "RECORDED")
 }
 
-// weakStart starts a container and leaves it alone. The bounds that callers
+// weakStart starts a container and does no more to it. The bounds that callers
 // give keep the machine alive; they are far above those of the corpus.
 func weakStart(t *testing.T, args []string, image, script string) (name string) {
 	t.Helper()

@@ -277,7 +277,7 @@ func TestLookup(t *testing.T) {
 		"too long":           {digits + "0", false, true},
 		"no hex":             {"lab lab lab", false, true},
 		"empty":              {"", false, true},
-		"algorithm alone":    {"sha256:", false, true},
+		"only an algorithm":  {"sha256:", false, true},
 		"another algorithm":  {"sha512:" + digits, false, true},
 		"path":               {"../signing", false, true},
 		"repeated algorithm": {"sha256:sha256:" + digits, false, true},

@@ -137,7 +137,7 @@ func TestSignerIsNotTakenOnTrust(t *testing.T) {
 	}
 	b := strings.ReplaceAll(string(forged), thief.Public().ID, victim.Public().ID)
 	if _, err := attest.Open([]byte(b)); err == nil {
-		t.Error("accepted with the victim's key id alone")
+		t.Error("accepted with only the victim's key id")
 	}
 	mixed := func(payload, signatures []byte) []byte {
 		p, s := string(payload), string(signatures)

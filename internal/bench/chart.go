@@ -18,7 +18,7 @@ type chart struct {
 	Bars  []bar
 }
 
-// bar is one bar. Bars with the same label stand together.
+// bar is one bar. Bars with the same label are together.
 type bar struct {
 	Label  string
 	Series string

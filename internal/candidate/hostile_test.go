@@ -50,7 +50,7 @@ func TestNoTextIsATree(t *testing.T) {
 			t.Errorf("%s: stored with %v", kind, err)
 		}
 	}
-	// Somebody who puts it there himself has a damaged candidate.
+	// Whoever puts it there by hand has a damaged candidate.
 	name := strings.TrimPrefix(want, "sha256:")
 	if err := os.WriteFile(filepath.Join(folder, name), []byte(twin), 0o600); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestSwappedArchive(t *testing.T) {
 	}
 }
 
-// TestOddStoreEntries: what stands in the store under a candidate's name must
+// TestOddStoreEntries: what is in the store under a candidate's name must
 // be a file. A pipe would be waited for, and a link leads elsewhere.
 func TestOddStoreEntries(t *testing.T) {
 	data := archive(t, reg("a", "text"))
@@ -276,8 +276,7 @@ func TestDroppedTrees(t *testing.T) {
 	}
 }
 
-// FuzzImport: an archive alone can never cause an error of ours, and what is
-// imported is a tree.
+// FuzzImport: no archive can cause an error of ours, and what is imported is a tree.
 func FuzzImport(f *testing.F) {
 	for _, data := range hostileArchives(f) {
 		f.Add(data)

@@ -482,7 +482,7 @@ func FuzzReadTree(f *testing.F) {
 	})
 }
 
-// TestAdmit: limits hold for every text; UTF-8 is asked of text and code alone.
+// TestAdmit: limits hold for every text; UTF-8 is asked only of text and code.
 func TestAdmit(t *testing.T) {
 	for _, tt := range []struct {
 		kind task.CandidateKind

@@ -73,7 +73,7 @@ func TestUnusable(t *testing.T) {
 }
 
 // TestTwins: what differs from the plain repository but can be used. Each is
-// the same for an agent as in the image, but for the history.
+// the same for an agent as in the image, except the history.
 func TestTwins(t *testing.T) {
 	e := enginetest.Open(t)
 	from := enginetest.GitImage(t, e)

@@ -48,7 +48,7 @@ func ErrorLines(err error) []string {
 
 // oneLine converts a part of an error's message to one line for a terminal.
 func oneLine(text string, err error) string {
-	if text == "" { // as between joined errors, of which there can be many
+	if text == "" { // as between joined errors; there can be many
 		return ""
 	}
 	return redact.Escape(source.Reword(text, err))

@@ -211,7 +211,7 @@ func TestWaitIn(t *testing.T) {
 }
 
 // TestClosedLockIsFree: a lock ends with its closing even where a process that is just
-// being started has the descriptor, too.
+// being started also has the descriptor.
 func TestClosedLockIsFree(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {

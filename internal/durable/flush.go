@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flush is a flush to disk that goes on in the background. Nil has ended.
+// Flush is a flush to disk in the background. Nil has ended.
 type Flush struct {
 	done chan struct{}
 	err  error

@@ -169,8 +169,8 @@ func goImports(code string, own ...string) string {
 	return "import (\n\t\"" + strings.Join(out, "\"\n\t\"") + "\"\n)\n"
 }
 
-// golang puts tests and candidate into files of one package. testify, of which the
-// data set uses one function, is replaced by that function.
+// golang puts tests and candidate into files of one package. The data set uses one
+// function of testify, which is replaced by that function.
 func golang(s linkedSource) (linkedRow, error) {
 	m := goTestName.FindAllStringSubmatch(s.Test, -1)
 	if len(m) != 1 {

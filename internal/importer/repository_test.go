@@ -93,7 +93,7 @@ func TestQuixBugsRow(t *testing.T) {
 	checkCommit(t, filepath.Join(dir, "images", "programs", "testbed"), r)
 }
 
-// TestExercismNames: tests are found whose parameters stand on the next line, and
+// TestExercismNames: tests are found whose parameters are on the next line, and
 // none in functions beside classes or in files that are not built.
 func TestExercismNames(t *testing.T) {
 	const code = `"two_fer_test.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        pass\n\n    def test_b(\n        self,\n    ):\n        pass\n\n\ndef test_c(self):\n    pass\n\nclass Helper:\n    def test_d(self):\n        pass\n"`

@@ -25,7 +25,7 @@ func (k Kubernetes) Service(of Hub) string {
 
 // Hub returns, as JSON, a run with a hub as a StatefulSet of one pod, the service with the
 // name of the hub, and a NetworkPolicy that lets others reach its two ports and nothing
-// else. A pod that is started again goes on with the run.
+// else. A pod that is started again continues the run.
 func (k Kubernetes) Hub(of Hub) ([]byte, error) {
 	if err := k.checkHub(of); err != nil {
 		return nil, err

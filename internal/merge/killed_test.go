@@ -14,7 +14,7 @@ import (
 	"securebench/internal/pipeline/record"
 )
 
-// shards makes a run of three shards, one of which had a runner before that was given up.
+// shards makes a run of three shards. One of them had a runner before, which was given up.
 func shards(t *testing.T) *kit {
 	k := newKit(t, 12, 2, 3)
 	k.start(0).all("first").end()

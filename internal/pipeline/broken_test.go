@@ -32,7 +32,7 @@ func TestBrokenAgent(t *testing.T) {
 			fmt.Fprint(p.Stderr, "Traceback:\n\x1b[31mModuleNotFoundError: openai\n\n")
 			return 1
 		}, stopped: true, total: 5},
-		"none works, and it goes on": {keep: true, agent: func(*sandboxtest.Process) int { return 1 }, total: 8},
+		"none works, and it continues": {keep: true, agent: func(*sandboxtest.Process) int { return 1 }, total: 8},
 		"the fifth works": {agent: func(p *sandboxtest.Process) int {
 			if works(p, "q4") {
 				fmt.Fprint(p.Stdout, "5")

@@ -25,7 +25,7 @@ import (
 // made until after it is removed.
 type scale struct {
 	sandbox.Engine
-	failEvery int // calls of Open, of which the last one fails
+	failEvery int // calls of Open; the last one fails
 
 	mu            sync.Mutex
 	opens         int

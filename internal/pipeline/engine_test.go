@@ -161,7 +161,7 @@ func TestHangingEngineEndsTheRun(t *testing.T) {
 				if !errors.Is(err, pipeline.ErrEngineDead) || errors.Is(err, pipeline.ErrInterrupted) {
 					t.Errorf("error %v, want ErrEngineDead", err)
 				}
-				// Two seconds are for the clean-up, which hangs, too.
+				// Two seconds are for the clean-up, which also hangs.
 				if took := time.Since(at) - 2*time.Second; took > tt.noticed {
 					t.Errorf("noticed after %v, want %v", took, tt.noticed)
 				}

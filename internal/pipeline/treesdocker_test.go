@@ -16,7 +16,7 @@ import (
 )
 
 // service lays the files of a service into an image: with links, a file that
-// only root may read, and one that somebody else owns.
+// only root may read, and one of another owner.
 const service = `
 mkdir -p /testbed/bin /testbed/data /srv/old
 printf '#!/bin/sh\n' > /testbed/bin/run && chmod 644 /testbed/bin/run

@@ -101,7 +101,7 @@ func (g *guesser) add(id, family string) {
 	}
 	n := float64(like.attempts)
 	millis := like.millis / n
-	if near.passes > 0 { // what failed was verified, too
+	if near.passes > 0 { // what failed was also verified
 		millis += near.verifying / float64(near.passes) * float64(like.attempts-like.passes) / n
 	}
 	g.millis += millis

@@ -60,7 +60,7 @@ func TestDisplayJudged(t *testing.T) {
 	}
 }
 
-// resumed is a run of 30 attempts, of which an earlier session made 24.
+// resumed is a run of 30 attempts. An earlier session made 24 of them.
 func resumed(t *testing.T, width, height int) *view {
 	t.Helper()
 	v := newView(t, width, height)
@@ -163,7 +163,7 @@ workers: agents.aaa 1, scorers.ccc 0
 	}
 }
 
-// TestDisplayBelowLines: lines stand above the display, once; the command's own too;
+// TestDisplayBelowLines: lines are above the display, once; the command's own too;
 // the end leaves nothing of the display.
 func TestDisplayBelowLines(t *testing.T) {
 	v := newView(t, 60, 24)

@@ -10,7 +10,7 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// context is how many unchanged lines stand around a change.
+// context is how many unchanged lines are around a change.
 const context = 3
 
 // edit replaces lines [a0,a1) of the old side by lines [b0,b1) of the new one.

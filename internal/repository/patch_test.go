@@ -41,7 +41,7 @@ func drawContent(t *rapid.T) string {
 	return strings.Join(lines, "\n") + rapid.SampledFrom([]string{"", "\n"}).Draw(t, "end")
 }
 
-// drawTree draws a tree in which no file stands below another.
+// drawTree draws a tree in which no file is below another.
 func drawTree(t *rapid.T, links bool) files {
 	f := files{}
 	for range rapid.IntRange(0, 6).Draw(t, "files") {

@@ -290,7 +290,7 @@ func TestAgentsRun(t *testing.T) {
 	}
 }
 
-// TestLatestIsChosenOnce: a run that is resumed goes on with the version that it
+// TestLatestIsChosenOnce: a run that is resumed keeps the version that it
 // began with. A new one takes the newest.
 func TestLatestIsChosenOnce(t *testing.T) {
 	a := newAgents(t, "codex", "model: gpt-1")

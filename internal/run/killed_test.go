@@ -105,7 +105,7 @@ func TestKilledInVerification(t *testing.T) {
 			}
 		}
 		if sum, unverified := b.run(Resume); sum.Of(verdict.Computed).Passed != 6 || b.agents.Load() != 6-captured || len(unverified) == 0 || len(unverified) > int(captured) {
-			t.Errorf("%d kills: %+v after %d agents, of which %d had run; %d waited", kills, sum, b.agents.Load(), captured, len(unverified))
+			t.Errorf("%d kills: %+v after %d agents; %d had run before, %d waited", kills, sum, b.agents.Load(), captured, len(unverified))
 		}
 		if _, err := os.Stat(filepath.Join(b.opts.Config.OutputDir, record.CapturedName)); !os.IsNotExist(err) {
 			t.Errorf("%s is left: %v", record.CapturedName, err)
@@ -174,7 +174,7 @@ func TestForgedCapture(t *testing.T) {
 			b.opts.Progress = &said
 			sum, _ := b.run(Resume)
 			if sum.Of(verdict.Computed).Passed != 6 || b.agents.Load() != 6-captured+tt.again {
-				t.Errorf("%+v after %d agents, of which %d had run", sum, b.agents.Load(), captured)
+				t.Errorf("%+v after %d agents; %d had run before", sum, b.agents.Load(), captured)
 			}
 			if strings.Contains(said.String(), record.CapturedName) != tt.warns {
 				t.Errorf("warnings: %s", &said)

@@ -279,7 +279,7 @@ func TestShardRefused(t *testing.T) {
 	b.refused("is shard 0 of a run")
 }
 
-// TestShardsOfBrokenAgent: a shard of one attempt whose agent fails goes on to its end,
+// TestShardsOfBrokenAgent: a shard of one attempt whose agent fails runs to its end,
 // and if no agent of the run worked, nothing is signed unless that is to be scored.
 func TestShardsOfBrokenAgent(t *testing.T) {
 	b := newBench(t)

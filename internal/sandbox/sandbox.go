@@ -391,7 +391,7 @@ type Image struct {
 	// What it is for, in Go's words; "" is not known.
 	OS, Arch string
 	Variant  string `json:",omitzero"`
-	// Absent says that the engine does not have the image, of which only its registry's
+	// Absent says that the engine does not have the image: only its registry's
 	// description is known. UserName is its own user then, if only its files say who that
 	// is.
 	Absent   bool   `json:"-"`

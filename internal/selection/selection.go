@@ -26,9 +26,9 @@ import (
 // Choice says which rows are wanted: those that meet every condition that is
 // given, of them a sample, of that the first.
 type Choice struct {
-	Tasks    []string // patterns of ids, of which one matches
-	Families []string // of which the row has one
-	Tags     []string // of which the row has one
+	Tasks    []string // patterns of ids; one matches
+	Families []string // the row has one of them
+	Tags     []string // the row has one of them
 	// FailedIn is a run in which not every attempt at the task passed.
 	FailedIn *earlier.Run
 	Sample   int // the number of rows that are drawn; 0 takes all

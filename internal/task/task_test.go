@@ -16,7 +16,7 @@ import (
 	"securebench/internal/task"
 )
 
-// The canaries stand in the lanes that the agent must not see.
+// The canaries are in the lanes that the agent must not see.
 const (
 	hiddenCanary = "CANARY-hidden"
 	inputCanary  = "CANARY-input"

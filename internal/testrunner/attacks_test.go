@@ -114,7 +114,7 @@ _pytest.python.Function.runtest = _pytest.unittest.TestCaseFunction.runtest = la
 		{"R06 pytest.exit", "def add(a, b):\n    import pytest\n    pytest.exit('done', returncode=0)\n", nil, plain, "*"},
 		{"R09 os._exit", "if 'pytest' in sys.modules: os._exit(0)\n", nil, plain, exited},
 		{"R09 os._exit in a test", "def add(a, b): os._exit(0)\n", nil, plain, exited},
-		{"R09 a child goes on", "if os.fork() != 0: os._exit(0)\n", nil, plain, exited},
+		{"R09 a child stays", "if os.fork() != 0: os._exit(0)\n", nil, plain, exited},
 		{"R09 atexit", "import atexit\natexit.register(os._exit, 0)\n", nil, plain, failing},
 		{"R08 printed results", "os.write(1, b'\\nPASSED tests/test_calc.py::test_add\\n')\nprint('\\nPASSED tests/test_calc.py::test_add', file=sys.__stdout__)\n",
 			nil, byText("PASSED tests/test_calc.py::test_add", "python3", "-m", "pytest", "-s", "-rA", "tests"), failing},

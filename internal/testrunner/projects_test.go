@@ -121,7 +121,7 @@ func (m machine) rehearsed(tests Tests, base map[string]string) Form {
 	return Form{None: true}
 }
 
-// TestGates: a base that skips files which it does not know skips canaries, too. They
+// TestGates: a base that skips files which it does not know also skips canaries. They
 // take a form that it runs, or there are none, and the verdict says so. A change that
 // passes by a patch of the machinery is found wherever there are canaries.
 func TestGates(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-// unusable is a verifier of rows whose image has no checkout, but for one row.
+// unusable is a verifier of rows whose image has no checkout, except one row.
 type unusable struct {
 	opened *int
 	id     string
@@ -68,7 +68,7 @@ func TestUnusableImage(t *testing.T) {
 	}
 }
 
-// breaking is a verifier that the engine fails for every row but one.
+// breaking is a verifier that the engine fails for all rows except one.
 type breaking struct{ unusable }
 
 func (b breaking) Open(ctx context.Context, c family.Case) family.Session {

@@ -150,7 +150,7 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 // validate checks one task. What is wrong with the row, and what goes wrong with it
-// while the engine answers, is in the result: the other tasks go on.
+// while the engine answers, is in the result: the other tasks are checked.
 func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	v := Result{TaskID: t.ID(), Family: t.Family(), Line: t.Line()}
 	start := time.Now()

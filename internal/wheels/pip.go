@@ -25,7 +25,7 @@ const defaultIndex = "https://pypi.org/simple"
 // maxFile is the largest configuration file.
 const maxFile = 1 << 20
 
-// pip is the configuration of the pip client: its files, of which a later one wins,
+// pip is the configuration of the pip client: its files in order, where later ones win,
 // and then the variables PIP_*.
 type pip struct {
 	getenv   func(string) string
@@ -66,7 +66,7 @@ func loadPip(getenv func(string) string) (*pip, error) {
 	return p, nil
 }
 
-// add takes the sections global and download of a file. What is indented goes on with
+// add takes the sections global and download of a file. What is indented continues
 // the value above it.
 func (p *pip) add(text string) {
 	sections, section, key := map[string]map[string]string{"global": {}, "download": {}}, "", ""

@@ -43,7 +43,7 @@ func flagError(c *cobra.Command, err error) error {
 	if short := unknown.GetSpecifiedShortnames(); short != "" { // of -agent, which lacks a hyphen
 		name = short
 	}
-	flags := &cobra.Command{} // its commands are the flags: cobra compares names of commands alone
+	flags := &cobra.Command{} // its commands are the flags: cobra compares only the names of commands
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			flags.AddCommand(&cobra.Command{Use: "--" + f.Name, Run: func(*cobra.Command, []string) {}})

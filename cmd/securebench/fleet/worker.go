@@ -47,7 +47,7 @@ func (g group) workerCommand() *cobra.Command {
 		Example: "  securebench worker --hub 10.0.0.5:4222 --credentials agents.json",
 		RunE:    func(c *cobra.Command, _ []string) error { return g.work(c.Context(), f) },
 	}
-	c.Flags().StringVar(&f.hub, "hub", "", "`ADDRESS:PORT` of the run; the next port is used, too")
+	c.Flags().StringVar(&f.hub, "hub", "", "`ADDRESS:PORT` of the run, which also uses the next port")
 	c.Flags().StringVar(&f.credentials, "credentials", "", "`FILE` of securebench hub invite")
 	c.Flags().StringVar(&f.roles, "roles", "", "`ROLES` of the credential to take: produce, verify or produce,verify (default all)")
 	c.Flags().IntVar(&f.slots, "slots", 0, "do `N` jobs at the same time (default what the machine holds, at most min(cores, 4))")

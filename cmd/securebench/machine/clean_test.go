@@ -13,7 +13,7 @@ import (
 	"securebench/internal/sandbox"
 )
 
-// leftPlace is a place in which names are left, of which "stuck" cannot be removed.
+// leftPlace is a place in which names are left. "stuck" cannot be removed.
 func leftPlace(names ...string) (place, *[]string) {
 	var removed []string
 	return place{Name: "docker",

@@ -22,7 +22,7 @@ import (
 	"securebench/internal/source"
 )
 
-// TestPublishedSchemas: what stands below schema/ is what the program prints.
+// TestPublishedSchemas: what is below schema/ is what the program prints.
 func TestPublishedSchemas(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "schema")
 	for _, name := range schemas.Names() {
@@ -143,7 +143,7 @@ func TestTesterSchemaAgrees(t *testing.T) {
 	}
 }
 
-// testerProblems returns what is wrong with a tester YAML; JSON is YAML, too.
+// testerProblems returns what is wrong with a tester YAML; JSON is also YAML.
 func testerProblems(t *testing.T, doc string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tester.yaml")

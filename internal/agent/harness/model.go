@@ -246,7 +246,7 @@ func (p *parser) sampling(m *Model) {
 	}
 }
 
-// ModelFlags are the settings of a model that stand on the command line.
+// ModelFlags are the settings of a model on the command line.
 type ModelFlags struct{ Model, BaseURL, API string }
 
 // WithModel returns a harness section with the settings of the command line in it,

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAgentProblems: every bad value is refused where it stands, with what to do.
+// TestAgentProblems: every bad value is refused at its place, with what to do.
 func TestAgentProblems(t *testing.T) {
 	const (
 		unbound = " (leave it out for no bound)"
@@ -96,7 +96,7 @@ func TestBaseURL(t *testing.T) {
 	}
 }
 
-// TestVariables: what may not be forwarded is refused where it stands, with the
+// TestVariables: what may not be forwarded is refused at its place, with the
 // reason.
 func TestVariables(t *testing.T) {
 	const (

@@ -130,7 +130,7 @@ func (j *Journal) read(line []byte) (entry, bool) {
 func (j *Journal) askedMAC(key string, s Spending) string {
 	text, err := json.Marshal(s, json.Deterministic(true))
 	if err != nil {
-		return "" // never: it has texts and numbers alone
+		return "" // never: it has only texts and numbers
 	}
 	return j.mac("asked "+key, text)
 }
@@ -243,7 +243,7 @@ func (c *Client) journalKey(q Question) string {
 	}
 	b, err := digest.Canonical(named)
 	if err != nil {
-		return "" // never: it has texts and numbers alone
+		return "" // never: it has only texts and numbers
 	}
 	return digest.Bytes(b)
 }

@@ -223,7 +223,7 @@ func TestSharedPatience(t *testing.T) {
 	}
 }
 
-// TestTime: an answer that goes on for too long is the model's fault, and one that
+// TestTime: an answer that takes too long is the model's fault, and one that
 // never begins the provider's.
 func TestTime(t *testing.T) {
 	for _, api := range apis() {

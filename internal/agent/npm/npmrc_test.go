@@ -149,7 +149,7 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// TestUnscopedCredentials belong to the default registry alone.
+// TestUnscopedCredentials belong only to the default registry.
 func TestUnscopedCredentials(t *testing.T) {
 	t.Parallel()
 	c := newPlace(t, "", "_auth=bWU6cHc=\nregistry=https://main.example/\n@own:registry=https://own.example/", "").load()
@@ -168,7 +168,7 @@ func TestUnscopedCredentials(t *testing.T) {
 	}
 }
 
-// TestProjectCannotSendSecrets: a folder that somebody else made can choose a
+// TestProjectCannotSendSecrets: a folder that another made can choose a
 // registry, but cannot have it told what is in the environment. The user's own
 // file can name every variable, and a project's those that are made for it.
 func TestProjectCannotSendSecrets(t *testing.T) {

@@ -87,7 +87,7 @@ func TestExpand(t *testing.T) {
 }
 
 // FuzzParse: no text makes the reader fail, and every key and value is one that
-// stands in the text.
+// is in the text.
 func FuzzParse(f *testing.F) {
 	f.Add("//r/:_authToken=${X}\nca[]=\"-----BEGIN\\n\"\n[s]\na=b")
 	f.Add(`a='\u0000' ; "`)

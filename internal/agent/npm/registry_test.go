@@ -141,14 +141,14 @@ func TestIntegrity(t *testing.T) {
 		good         bool
 	}{
 		"honest":               {good, "content", true},
-		"an older digest, too": {"sha1-eA== " + good, "content", true},
+		"also an older digest": {"sha1-eA== " + good, "content", true},
 		"with an option":       {good + "?x", "content", true},
 		"one byte changed":     {good, "kontent", false},
 		"one byte more":        {good, "content ", false},
 		"one byte less":        {good, "conten", false},
 		"nothing":              {good, "", false},
 		"no digest":            {"", "content", false},
-		"sha1 alone":           {"sha1-BA==", "content", false},
+		"only sha1":            {"sha1-BA==", "content", false},
 		"a short digest":       {"sha512-" + base64.StdEncoding.EncodeToString(short[:]), "content", false},
 		"not base64":           {"sha512-???", "content", false},
 		"two digests":          {good + " " + integrity("kontent"), "kontent", false},

@@ -146,7 +146,7 @@ func (f *fake) set(tamper func([]byte) []byte, hold func()) {
 	f.tamper, f.hold = tamper, hold
 }
 
-// env is an environment whose npm client is configured for an address alone.
+// env is an environment whose npm client is configured for one address and nothing else.
 func env(address string) func(string) string {
 	return func(name string) string {
 		return map[string]string{"npm_config_registry": address, "npm_config_globalconfig": "/dev/null", "npm_config_userconfig": "/dev/null"}[name]

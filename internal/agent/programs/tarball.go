@@ -97,8 +97,8 @@ func planFile(h *tar.Header, seen map[string]bool, place func(string) string, l 
 // maxPart is how long file systems let one name be.
 const maxPart = 255
 
-// below returns the path below the package's first folder, which is "package" by
-// convention alone.
+// below returns the path below the package's first folder, which is "package" only
+// by convention.
 func below(name string, l limits) (string, bool) {
 	name = strings.TrimSuffix(name, "/")
 	if len(name) > l.name || strings.Count(name, "/") > l.depth || !fs.ValidPath(name) || name == "." {

@@ -85,7 +85,7 @@ func ours(data []byte, l limits) func(*os.Root, string) error {
 func TestTarball(t *testing.T) {
 	t.Parallel()
 	program := file("package/bin/run", 3)
-	program.Mode = 0o4777 // of which only "can be executed" is kept
+	program.Mode = 0o4777 // only "can be executed" is kept of it
 	data := pack(t, tar.Header{Typeflag: tar.TypeDir, Name: "package/", Mode: 0o700}, file("package/package.json", 5), program, file("package/a/b/c", 0), file("package/left/out", 9))
 	found, err := unpacked(t, func(root *os.Root, _ string) error {
 		return unpackTarball(context.Background(), bytes.NewReader(data), root, func(name string) string {

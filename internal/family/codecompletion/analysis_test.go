@@ -322,7 +322,7 @@ func TestAnalystOfAnotherMind(t *testing.T) {
 	}
 }
 
-// TestAnalystKilledOnce: an analysis sandbox that somebody kills costs a row nothing.
+// TestAnalystKilledOnce: an analysis sandbox that is killed costs a row nothing.
 func TestAnalystKilledOnce(t *testing.T) {
 	t.Parallel()
 	e := &scriptedEngine{localEngine: newLocalEngine(t), role: analysis.Role}

@@ -29,7 +29,7 @@ const (
 type extraction struct {
 	how       string
 	code      []byte // nil is the candidate's own bytes
-	completed bool   // the prompt's last definition stands in front
+	completed bool   // the prompt's last definition is put in front
 }
 
 // extract takes the code from an agent's text. That happens in the candidate box,

@@ -298,7 +298,7 @@ func TestLongWords(t *testing.T) {
 }
 
 // FuzzExtract: a text is taken apart in the same way twice, what comes of it is
-// of a known form, and but for the prompt's head it adds no line of its own.
+// of a known form, and the prompt's head is the only line that it adds.
 func FuzzExtract(f *testing.F) {
 	for _, tc := range extractCases() {
 		f.Add(tc.words)

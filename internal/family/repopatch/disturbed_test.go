@@ -12,7 +12,7 @@ import (
 	"securebench/internal/sandbox/enginetest"
 )
 
-// TestDisturbedSandbox: a sandbox that somebody outside kills while the tests
+// TestDisturbedSandbox: a sandbox that is killed from outside while the tests
 // run gives no verdict.
 func TestDisturbedSandbox(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {

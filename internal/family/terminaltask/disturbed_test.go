@@ -14,7 +14,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-// TestDisturbedSandbox: a sandbox that somebody outside kills while the checker
+// TestDisturbedSandbox: a sandbox that is killed from outside while the checker
 // runs gives no verdict, whether it is the checker's or that of its service.
 func TestDisturbedSandbox(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {

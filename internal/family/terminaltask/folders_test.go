@@ -93,7 +93,7 @@ func TestMisleads(t *testing.T) {
 	}
 }
 
-// TestAstray: a link is judged by where it leads in the end, too.
+// TestAstray: a link is also judged by where it leads in the end.
 func TestAstray(t *testing.T) {
 	a := arrangement{row: row{workdir: "/app"}, folders: []string{ownDir, "/logs", "/app/securebench"}}
 	for to, want := range map[string]bool{

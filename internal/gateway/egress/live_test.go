@@ -410,7 +410,7 @@ func TestServe(t *testing.T) {
 }
 
 // TestEarlyAnswer: a host may answer before it has read the whole body. The
-// agent gets the answer, also if it goes on sending.
+// agent gets the answer, also if it keeps sending.
 func TestEarlyAnswer(t *testing.T) {
 	n := newInternet(t)
 	n.raw = func(c net.Conn) {

@@ -36,7 +36,7 @@ func TestFrozenAgentHoldsUpNoStream(t *testing.T) {
 }
 
 // TestUnreadStreams: what is kept of many streams that nobody reads is bounded for
-// all together, and each still goes on when it is read.
+// all together, and each continues when it is read.
 func TestUnreadStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := wire.NewPool(together)
@@ -63,7 +63,7 @@ func TestUnreadStreams(t *testing.T) {
 		for _, q := range queues {
 			for range 100 {
 				if len(q.take(ctx)) < piece {
-					t.Fatal("a stream does not go on")
+					t.Fatal("a stream does not continue")
 				}
 			}
 		}

@@ -436,7 +436,7 @@ func TestManyHonestRequests(t *testing.T) {
 	}
 }
 
-// TestServeEnds: nothing of an attempt goes on after it.
+// TestServeEnds: nothing of an attempt continues after it.
 func TestServeEnds(t *testing.T) {
 	reached := make(chan struct{})
 	base := provider(t, func(w http.ResponseWriter, r *http.Request) {

@@ -68,7 +68,7 @@ func TestBackOff(t *testing.T) {
 // does not make others wait, an outage that others see does.
 func TestOwnErrorsHoldNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var down atomic.Bool // all requests fail, those of the relay's own, too
+		var down atomic.Bool // all requests fail, also the relay's own
 		broken := func(r *http.Request) bool {
 			body, _ := io.ReadAll(r.Body)
 			return down.Load() || strings.Contains(string(body), "evil")
@@ -127,7 +127,7 @@ func TestMaxHold(t *testing.T) {
 			<-g.Failed()
 			before := asked.Load()
 			if w := g.call(t.Context(), claudeBody); w.Code != 403 || asked.Load() != before {
-				t.Errorf("%s: a failed attempt goes on: %d", name, w.Code)
+				t.Errorf("%s: a failed attempt continues: %d", name, w.Code)
 			}
 		})
 	}

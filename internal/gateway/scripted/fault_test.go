@@ -57,7 +57,7 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// TestEndless: what has no end goes on until the client leaves, and then ends.
+// TestEndless: what has no end is sent until the client leaves, and then ends.
 func TestEndless(t *testing.T) {
 	for _, kind := range []string{"endless: events", "endless: line", "endless: pings", "hang: true", "{status: 500, slow: 1ms, body: " + strings.Repeat("x", 1<<16) + "}"} {
 		t.Run(kind[:min(len(kind), 16)], func(t *testing.T) {

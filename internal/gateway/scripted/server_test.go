@@ -314,7 +314,7 @@ conversations:
 	}
 }
 
-// TestCompaction: a conversation that is summed up goes on where it was.
+// TestCompaction: a conversation that is summed up continues where it was.
 func TestCompaction(t *testing.T) {
 	_, base := serve(t, threeTurns)
 	c := &client{t: t, base: base, api: responses, tools: dialects[0].tools, prompt: "go", key: "k"}

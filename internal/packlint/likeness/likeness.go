@@ -38,10 +38,10 @@ type How uint8
 
 // The ways, the closest first.
 const (
-	Same     How = 1 << iota // but for line ends, and blanks around it
-	LaidOut                  // but for blanks, commas and the kind of quotes
+	Same     How = 1 << iota // apart from line ends, and blanks around it
+	LaidOut                  // apart from blanks, commas and the kind of quotes
 	Shuffled                 // the same lines in another order
-	Reworded                 // the same words in another order, but for punctuation
+	Reworded                 // the same words in another order, apart from punctuation
 	Contains                 // all lines of the other, and more
 )
 

@@ -73,7 +73,7 @@ func TestHiddenChanges(t *testing.T) {
 }
 
 // TestGitConfigurationDoesNotRun (R31): programs that the agent's repository
-// names run when somebody asks git about it. Capture does not.
+// names run when git is asked about it. Capture does not.
 func TestGitConfigurationDoesNotRun(t *testing.T) {
 	all := testProject(t)
 	for name, script := range map[string]string{

@@ -73,7 +73,7 @@ func (p *project) write(dir string, files map[string]string) {
 	}
 }
 
-// git runs git in a folder as somebody who trusts what is there.
+// git runs git in a folder as a user who trusts what is there.
 func (p *project) git(dir string, args ...string) string {
 	p.t.Helper()
 	out, err := p.tryGit(dir, nil, args...)

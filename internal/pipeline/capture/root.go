@@ -91,7 +91,7 @@ func (c *collector) root(ctx context.Context) (*root, error) {
 // A plan says how the changes of a root are read.
 type plan struct {
 	gone    []string
-	folders []string // of which only the owner and permissions may have changed
+	folders []string // only their owner and permissions may have changed
 	all     []string // that are taken with all that is in them
 	was     map[string]bool
 }

@@ -17,7 +17,7 @@ type scope struct {
 	workdir    string
 	roots      []string // none lies in another one, sorted by path component
 	filesystem bool
-	never      []string // of which nothing is taken
+	never      []string // nothing of them is taken
 	hidden     []string // where no link may lead
 }
 

@@ -24,7 +24,7 @@ var ErrFolder = errors.New("the workspace cannot begin as the image's folder (en
 type begun struct {
 	image, folder string
 	owner         sandbox.User
-	all           bool              // what belongs to other users was read, too
+	all           bool              // what belongs to other users was also read
 	layout        [sha256.Size]byte // the archive laid over the folder
 }
 

@@ -33,7 +33,7 @@ func each(content []byte, salt digest.Salt) (ids []string, err error) {
 }
 
 // TestEachCaptured: lines count up to the first that this run did not write where
-// it stands.
+// it is.
 func TestEachCaptured(t *testing.T) {
 	salt := digest.Salt{1}
 	all := captures(t, salt, "a", "b", "c")

@@ -166,7 +166,7 @@ func TestLineIsOneLineOfASCII(t *testing.T) {
 	}
 	for _, c := range b {
 		if c < 0x20 || c > 0x7e {
-			t.Fatalf("byte %#x stands in the line", c)
+			t.Fatalf("byte %#x is in the line", c)
 		}
 	}
 	var got struct {

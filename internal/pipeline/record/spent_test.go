@@ -81,7 +81,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// TestUsedByAll: what all attempts have used is known when a run goes on: those without a
+// TestUsedByAll: what all attempts have used is known when a run is resumed: those without a
 // record, those with one, and earlier ones of the same attempt whose record was dropped.
 // Of a complete run it is what the records say, and stays that when it is killed again.
 func TestUsedByAll(t *testing.T) {

@@ -135,7 +135,7 @@ func (h *hunk) stated() int {
 	return h.start - 1
 }
 
-// context returns how many lines stand before the first change and behind the last.
+// context returns how many lines are before the first change and behind the last.
 func (h *hunk) context() (before, after int) {
 	n := len(h.lines)
 	for before < n && h.lines[before].sign == ' ' {
@@ -260,7 +260,7 @@ func (a *applied) fuzzily(in text, old []string, from, before, after int) (int, 
 	return best, nil
 }
 
-// everywhere reports whether lines stand together anywhere.
+// everywhere reports whether lines are together anywhere.
 func (a *applied) everywhere(in text, lines []string) (bool, error) {
 	for at := 0; at <= len(in.lines)-len(lines); at++ {
 		if n, err := a.differ(in, lines, at, blanks, 0, 0, 0); err != nil || n == 0 {

@@ -49,7 +49,7 @@ func labelled(t *testing.T, api *client.Client, run string) (ids []string) {
 	return ids
 }
 
-// pauseAll pauses the containers of a run, as somebody outside would.
+// pauseAll pauses the containers of a run, as from outside.
 func pauseAll(t *testing.T, api *client.Client, run string) {
 	t.Helper()
 	for _, id := range labelled(t, api, run) {

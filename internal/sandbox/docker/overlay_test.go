@@ -174,7 +174,7 @@ func TestKilledFiller(t *testing.T) {
 }
 
 // TestOverlayIsNotTheOwners: reaping leaves overlays alone, whoever made them,
-// and one whose volume somebody has removed is neither mounted nor listed.
+// and one whose volume was removed from outside is neither mounted nor listed.
 func TestOverlayIsNotTheOwners(t *testing.T) {
 	e := enginetest.Docker(t)
 	api, spec := engineAPI(t), newKey(t, e)
@@ -237,7 +237,7 @@ func TestForeignPause(t *testing.T) {
 		for _, id := range labelled(t, api, enginetest.Run(t.Name())) {
 			_, err := api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{})
 			if first && (err != nil || f.Freeze(t.Context()) == nil) {
-				t.Errorf("what somebody else has paused is frozen: %v", err)
+				t.Errorf("what another process has paused is frozen: %v", err)
 			}
 			_, _ = api.ContainerUnpause(t.Context(), id, client.ContainerUnpauseOptions{}) // it may have ended meanwhile
 		}

@@ -144,7 +144,7 @@ func attacks(marker string) []attack {
 		{name: "working directory of the host", code: leave, weak: []string{"-v=/:/host", "-w=/host"}},
 		// CVE-2019-5736: the runtime is made to execute itself in the sandbox.
 		{name: "runtime's program", command: "/entry", exit: -1},
-		// Ends that could pass for somebody else's work.
+		// Ends that could pass for another's work.
 		{name: "limit on time", code: start + "resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass", nobody: true, exit: 137},
 		{name: "strict mode", code: start + "time.sleep(0.3); print(libc.prctl(22, 1), flush=True); os.getppid(); sys.exit(3)", nobody: true, exit: 3},
 		{name: "own filter", code: filter, nobody: true, exit: 159},

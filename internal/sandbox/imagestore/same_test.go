@@ -60,7 +60,7 @@ func TestSameAsDocker(t *testing.T) {
 	}
 }
 
-// TestBusyDocker: a registry that is asked too much is busy for Docker, too.
+// TestBusyDocker: a registry that is asked too much is also busy for Docker.
 func TestBusyDocker(t *testing.T) {
 	e := enginetest.Docker(t)
 	host, refuse := imagestore.Refusing(t)

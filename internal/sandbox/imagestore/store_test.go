@@ -353,7 +353,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestRepair: a part that somebody removed makes the image a missing one, and
+// TestRepair: a part that was removed makes the image a missing one, and
 // adding it again makes it whole.
 func TestRepair(t *testing.T) {
 	t.Parallel()

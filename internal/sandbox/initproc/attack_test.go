@@ -250,7 +250,7 @@ func TestAttacksOnInit(t *testing.T) {
 	}
 }
 
-// TestInitNeedsNoSignal starts inits beside somebody who has used up what their user
+// TestInitNeedsNoSignal starts inits beside a process that has used up what its user
 // can have pending: for the kernel that is a limit that is lower than the count. A
 // program that changes the rights of all its threads, as Go does, hangs there.
 func TestInitNeedsNoSignal(t *testing.T) {

@@ -81,7 +81,7 @@ try: print(len(os.read(events, 4096)) // 16, "events")
 except BlockingIOError: print("quiet")
 `
 
-// speaks reads the helper, and tells whether somebody else has locked it.
+// speaks reads the helper, and tells whether another process has locked it.
 const speaks = `
 import fcntl
 f = open("/.securebench/helper", "rb")

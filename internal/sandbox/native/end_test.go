@@ -109,7 +109,7 @@ func TestDisturbed(t *testing.T) {
 	diffOwned(t, e)
 }
 
-// TestNotDisturbed: a command cannot pass off its end as the work of somebody else.
+// TestNotDisturbed: a command cannot pass off its end as the work of another.
 func TestNotDisturbed(t *testing.T) {
 	e := enginetest.Native(t)
 	img := enginetest.Image(t, e)

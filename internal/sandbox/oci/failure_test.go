@@ -28,7 +28,7 @@ func TestFailure(t *testing.T) {
 		{entry("mount `proc` to `/proc`: Operation not permitted"), "mount", 0},
 		{entry("cgroups in hybrid mode not supported"), "hybrid", 0},
 		{entry(`starting sandbox: creating process: failed to load /nope: no such file or directory`), "/nope", 127},
-		// Two objects on one line, the second of which is the reason; a warning is none.
+		// Two objects on one line: the second is the reason; a warning is none.
 		{entry("first") + entry("second"), "second", 0},
 		{entry("the reason") + "\n" + `{"level":"warning","msg":"exec: \"x\": permission denied"}` + "\n", "the reason", 0},
 		{"", "no reason", 0},

@@ -28,7 +28,7 @@ type channel struct {
 
 // Channel reads the lines of a driver: the collected tests, one line that they
 // are complete, at most one result for each, and the end. Every line holds the
-// key; nothing else may stand between them. Errors hold nothing of the lines.
+// key; nothing else may be between them. Errors hold nothing of the lines.
 func Channel(text []byte, key string) (*Report, error) {
 	c := &channel{report: &Report{}, open: map[string][]int{}}
 	for n := 1; len(text) > 0; n++ {

@@ -12,7 +12,7 @@ import (
 // The ways of comparing what a program wrote with what a case expects.
 const (
 	exact      = "exact"      // the same bytes
-	whitespace = "whitespace" // the same words, whatever stands between them
+	whitespace = "whitespace" // the same words, whatever is between them
 	numeric    = "numeric"    // the same words, where numbers may be written in other ways
 )
 

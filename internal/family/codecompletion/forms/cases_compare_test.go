@@ -50,7 +50,7 @@ func TestCompare(t *testing.T) {
 }
 
 // FuzzCompare: no output is the same as a text that it does not equal word by word,
-// but for numbers.
+// except numbers.
 func FuzzCompare(f *testing.F) {
 	for _, s := range []string{"5", "1e400", "-.5e-399", "\x00\xff", "1 2\u00a03", "9e9999"} {
 		f.Add([]byte(s), []byte("5 0.5"))

@@ -14,7 +14,7 @@ import (
 // linkedForm names rows of this kind.
 const linkedForm = "linked"
 
-// placeholder stands in the tests for the token.
+// placeholder is in the tests in place of the token.
 const placeholder = "SECUREBENCH_TOKEN"
 
 // linkedRow is what a verification needs of a task.

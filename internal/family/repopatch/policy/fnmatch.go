@@ -9,7 +9,7 @@ import "slices"
 func fnmatch(pattern, name string) bool {
 	pat, text := []rune(pattern), []rune(name)
 	p, t := 0, 0
-	star, resume := -1, 0 // where the last "*" stands, and where it gives way next
+	star, resume := -1, 0 // where the last "*" is, and where it gives way next
 	for t < len(text) {
 		if p < len(pat) && pat[p] == '*' {
 			star, resume = p, t

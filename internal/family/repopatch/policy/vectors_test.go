@@ -93,7 +93,7 @@ var onDisk = map[string][]string{
 	"tests/fake removed sql comment": {"app.py"},
 }
 
-// TestVectors: the reference's decisions hold, but for those that are listed.
+// TestVectors: the reference's decisions hold, except those that are listed.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}

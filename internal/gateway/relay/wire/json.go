@@ -34,7 +34,7 @@ func whole(body jsontext.Value, each field) error {
 		if err != nil {
 			return notJSON(err)
 		}
-		end := int(d.InputOffset()) // the value itself changes when the decoder goes on
+		end := int(d.InputOffset()) // the value itself changes with the next token
 		if err := each.call(name, body[end-len(value):end:end]); err != nil {
 			return err
 		}

@@ -170,7 +170,7 @@ func TestPiecesStay(t *testing.T) {
 	})
 }
 
-// FuzzRedactor: whatever a provider sends comes out as it is, but for texts.
+// FuzzRedactor: whatever a provider sends comes out as it is, except texts.
 func FuzzRedactor(f *testing.F) {
 	f.Add(told("messages", [][]string{{"sk-", "Zq"}, {}}), 3)
 	f.Add(told("responses", [][]string{{"a", "7", "3"}}), 1)

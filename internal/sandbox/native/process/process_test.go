@@ -16,7 +16,7 @@ import (
 )
 
 // TestHeldIDIsKept: the ID of a process that has ended is free for others, unless
-// somebody uses it.
+// it is used.
 func TestHeldIDIsKept(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
@@ -107,7 +107,7 @@ func TestLateAdoption(t *testing.T) {
 	}
 }
 
-// TestLostExit: what somebody else has reaped is an error at once, not waited for.
+// TestLostExit: what another has reaped is an error at once, not waited for.
 func TestLostExit(t *testing.T) {
 	child, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 7"}, &os.ProcAttr{})
 	if err != nil {

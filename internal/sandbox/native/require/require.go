@@ -24,7 +24,7 @@ type Config struct {
 	Helper  string // the path of the static helper binary
 	Runtime string // see [FindRuntime]
 	Dir     string // where sandboxes are mounted
-	Group   string // a control group of which nothing else uses the name
+	Group   string // a control group whose name nothing else uses
 	// IDBase and IDSize are how users are mapped where the kernel can.
 	IDBase, IDSize int
 	Getenv         func(string) string
