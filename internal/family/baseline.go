@@ -8,6 +8,8 @@ type Baseline struct {
 	Name string // "always B"
 	// Answer returns the answer to a row, or false if there is none.
 	Answer func(task.AgentView) (string, bool)
+	// Shown says that its rate is of interest even where another's is better.
+	Shown bool
 }
 
 // Constants returns baselines that give the same answer to every row, one for
@@ -15,14 +17,14 @@ type Baseline struct {
 func Constants(texts ...string) []Baseline {
 	var out []Baseline
 	for _, text := range texts {
-		out = append(out, Baseline{"always " + text, func(task.AgentView) (string, bool) { return text, true }})
+		out = append(out, Baseline{Name: "always " + text, Answer: func(task.AgentView) (string, bool) { return text, true }})
 	}
 	return out
 }
 
 // Echo returns the baseline that repeats a public text of the row.
 func Echo(name string) Baseline {
-	return Baseline{"the " + name + " itself", func(v task.AgentView) (string, bool) {
+	return Baseline{Name: "the " + name + " itself", Answer: func(v task.AgentView) (string, bool) {
 		r, ok := v.Get(name)
 		if !ok {
 			return "", false

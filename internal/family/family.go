@@ -38,6 +38,9 @@ type Family struct {
 	Inspect func(Row) []Problem
 	// Lanes maps eval keys to lanes; a key without an entry is hidden.
 	Lanes map[string]task.Lane
+	// Quotes are the eval keys whose hidden texts come from the public values, such as
+	// names of tools and what a request says: that they occur there gives nothing away.
+	Quotes []string
 	// EvalFiles are the paths of strings inside eval that name files below the
 	// pack's evaluation root, such as {"checker", "path"}.
 	EvalFiles [][]string
@@ -87,6 +90,9 @@ type Family struct {
 	// Starter returns the content from which the agent starts, which must not
 	// pass; nil or false if there is none.
 	Starter func(task.AgentView) (candidate.Candidate, bool)
+	// Garbage returns an answer that must fail, for a row that a meaningless word passes
+	// because it asks for nothing else; nil or false means that no row does.
+	Garbage func(task.EvaluatorView) (string, bool)
 	// Baselines are the answers that validation tries on every row. Only
 	// a family whose verification needs no sandbox has them.
 	Baselines []Baseline

@@ -82,6 +82,8 @@ type BaselineResult struct {
 	Chance float64 `json:"chance"`
 	P      float64 `json:"p"`
 	Beats  bool    `json:"beats_chance"`
+
+	shown bool // whatever the others pass
 }
 
 // FamilyBaselines holds the results of the baselines on the rows of a family.
@@ -129,6 +131,7 @@ func judgeBaselines(name string, bases []family.Baseline, rows []*rowBaselines) 
 	different := map[string]bool{} // which rows pass, of the baselines that pass any
 	for i, base := range bases {
 		r, pattern := judgeBaseline(base.Name, i, rows, everywhere)
+		r.shown = base.Shown
 		if r.Passed > 0 {
 			different[pattern] = true
 		}

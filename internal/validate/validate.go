@@ -273,7 +273,13 @@ func (cfg Config) probes(ctx context.Context, t task.Task, fam family.Family, re
 		return nil, err
 	}
 	out := []probe{solution}
-	for _, wrong := range []struct{ name, word string }{{CheckEmpty, ""}, {CheckGarbage, garbage}} {
+	word := garbage
+	if fam.Garbage != nil {
+		if own, ok := fam.Garbage(t.Evaluator()); ok {
+			word = own
+		}
+	}
+	for _, wrong := range []struct{ name, word string }{{CheckEmpty, ""}, {CheckGarbage, word}} {
 		c, err := cfg.trial(t, wrong.word)
 		if err != nil {
 			return nil, fmt.Errorf("making the %s candidate: %w", wrong.name, err)

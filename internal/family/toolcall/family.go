@@ -37,6 +37,7 @@ func Family() family.Family {
 			"match":                task.Hidden,
 			"answer":               task.Hidden,
 		},
+		Quotes:     []string{"expected_calls"},
 		Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text},
 		Instruction: "State which of the tools you would call, and with which arguments. Nothing is called. " +
 			"Answer with one JSON list that has an object for each call, and with nothing else. Each object has the members " +
@@ -47,6 +48,7 @@ func Family() family.Family {
 		PublicMetadata: []string{"candidate_answer", "expected_answer", "stated_calls", "match_rule"},
 		Pending:        pending,
 		Baselines:      baselines(),
+		Garbage:        garbage,
 		NewVerifier:    newVerifier,
 	}
 }
@@ -57,6 +59,12 @@ func served(eval map[string]jsontext.Value) bool {
 }
 
 func has(v jsontext.Value) bool { return len(v) > 0 && v.Kind() != 'n' }
+
+// declines reports whether no call is expected.
+func declines(expected jsontext.Value) bool {
+	v, err := calls.ParseJSON(expected)
+	return err == nil && v.Kind == calls.List && len(v.Items) == 0
+}
 
 // pending leaves rows whose tools must be called.
 func pending(inputs task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
@@ -84,7 +92,7 @@ func check(row family.Row) (out []family.Problem) {
 		return out
 	}
 	if served(row.Eval) {
-		if string(row.Eval["expected_calls"]) == "[]" && !has(row.Eval["expected_final_state"]) && !has(row.Eval["answer"]) {
+		if declines(row.Eval["expected_calls"]) && !has(row.Eval["expected_final_state"]) && !has(row.Eval["answer"]) {
 			add("add expected_final_state or answer", "would be passed by doing nothing: a simulator, expected_calls: [], and nothing else that is checked", "eval")
 		}
 		return out
@@ -219,18 +227,40 @@ func firstOfEach(v calls.Value) calls.Value {
 // decline is an answer that states no call.
 const decline = "None of the tools can do this."
 
-// baselines decline, or call tools without reading the request.
+// baselines say nothing, decline, or call tools without reading the request.
 func baselines() []family.Baseline {
-	return append(family.Constants(decline, "[]"),
-		family.Baseline{Name: "the first tool", Answer: func(v task.AgentView) (string, bool) { return callAll(v, 1) }},
-		family.Baseline{Name: "every tool", Answer: func(v task.AgentView) (string, bool) { return callAll(v, -1) }},
-		family.Echo("prompt"))
+	say := func(text string) func(task.AgentView) (string, bool) {
+		return func(task.AgentView) (string, bool) { return text, true }
+	}
+	call := func(most int) func(task.AgentView) (string, bool) {
+		return func(v task.AgentView) (string, bool) {
+			r, _ := v.Get("tools")
+			return callAll(r, most)
+		}
+	}
+	return []family.Baseline{
+		{Name: "nothing", Answer: say(""), Shown: true},
+		{Name: "declining", Answer: say(decline), Shown: true},
+		{Name: "an empty list", Answer: say("[]")},
+		{Name: "the first tool", Answer: call(1)},
+		{Name: "every tool", Answer: call(-1), Shown: true},
+		family.Echo("prompt"),
+	}
+}
+
+// garbage is a call, for rows that any text without one passes.
+func garbage(v task.EvaluatorView) (string, bool) {
+	list, _ := v.Get("expected_calls")
+	tools, _ := v.Get("tools")
+	if !declines(list.Value) {
+		return "", false
+	}
+	return callAll(tools, 1)
 }
 
 // callAll states calls of the first tools, with what their parameters have as default or
 // among their values.
-func callAll(v task.AgentView, most int) (string, bool) {
-	r, _ := v.Get("tools")
+func callAll(r task.Resource, most int) (string, bool) {
 	tools, err := readTools(r.Value)
 	if err != nil {
 		return "", false

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"securebench/internal/family"
@@ -19,11 +20,12 @@ const minLeak = 16
 const maxLeaks = 256
 
 // leaks warns about hidden texts that also occur in the public lane, where the
-// agent can read them. Choices are not searched: the answer is one of them.
+// agent can read them. Choices are not searched: the answer is one of them. Nor is what
+// the family says its hidden values quote.
 func (k *checker) leaks(f family.Family) {
 	looked := 0
 	for _, e := range k.row.Eval.Fields {
-		if f.Lanes[e.Name] != task.Hidden {
+		if f.Lanes[e.Name] != task.Hidden || slices.Contains(f.Quotes, e.Name) {
 			continue
 		}
 		for hidden := range texts(e.Value) {
