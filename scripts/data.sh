@@ -11,6 +11,7 @@
 # swebench.json beside this script corrects how some of its rows are run.
 # HumanEval-X has a file for each language, DIR/humaneval-x/public/*.jsonl, or one for
 # all, DIR/humaneval-x.jsonl. ClassEval is DIR/ClassEval_data.json as well.
+# BFCL is the folder DIR/bfcl/public or DIR/bfcl, with a file for each category.
 # GSM8K's model solutions DIR/gsm8k/public/model_solutions.jsonl or
 # DIR/gsm8k-answers.jsonl; they become data/gsm8k/answers/MODEL.jsonl. Any part
 # of a data set will do. One that is missing is skipped, with a message, and an
@@ -57,6 +58,7 @@ if [ -e "${languages[0]}" ]; then
 else
 	import humaneval-x humaneval-x "$dir/humaneval-x.jsonl"
 fi
+import bfcl bfcl "$dir/bfcl/public" "$dir/bfcl"
 import gsm8k-answers gsm8k/answers "$dir/gsm8k/public/model_solutions.jsonl" "$dir/gsm8k-answers.jsonl"
 for language in python go; do
 	options=(--id "exercism-$language")

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,8 @@ const (
 	EvoEval    = "evoeval"
 	HumanEvalX = "humaneval-x"
 	ClassEval  = "classeval"
+	// BFCL is the Berkeley Function-Calling Leaderboard.
+	BFCL = "bfcl"
 	// APPS and CodeContests are problems of contests.
 	APPS         = "apps"
 	CodeContests = "codecontests"
@@ -48,7 +51,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, APPS, CodeContests, Harbor, TerminalBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, APPS, CodeContests, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -57,9 +60,18 @@ const (
 	DefaultSeed  = "1"
 )
 
-// IsFolder reports whether what a format is read from is a folder, which
-// [Options.Name] names.
-func IsFolder(format string) bool { return format == Harbor || format == TerminalBench }
+// IsFolder reports whether a format is read from a folder at path, which [Options.Name]
+// names then. BFCL is one file, or a folder of several.
+func IsFolder(format, path string) bool {
+	if format != BFCL {
+		return ofTasks(format)
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// ofTasks reports whether a format is a folder of tasks.
+func ofTasks(format string) bool { return format == Harbor || format == TerminalBench }
 
 // Options are the choices of an import. The zero value is usable.
 type Options struct {
@@ -83,6 +95,7 @@ type Options struct {
 	Denied func(paths []string) []string
 
 	array bool // the input may be one JSON array
+	rows  func(dir string, sum io.Writer) (func() (*object, error), error)
 }
 
 // withDefaults fills in what the caller left empty.
@@ -110,6 +123,8 @@ type Result struct {
 	// reason.
 	LeftOut []string
 	Source  string // digest of the whole input, "sha256:…"
+	// Notes say what the operator should know about the rows.
+	Notes []string
 }
 
 // Import reads a data set in one of [Formats] from in and writes it to
@@ -124,7 +139,7 @@ func Import(ctx context.Context, format string, in io.Reader, outDir string, o O
 	if format == GSM8KAnswers {
 		return importAnswers(ctx, in, outDir, o)
 	}
-	if IsFolder(format) {
+	if ofTasks(format) {
 		return importTasks(ctx, format, outDir, o)
 	}
 	if format == SWEBench {
@@ -154,6 +169,11 @@ type dataset struct {
 	licence string
 	recipe  [2]string // name and Dockerfile of the rows' image, which the pack brings
 
+	// rows reads a folder, in place of a stream; all that it reads is written to sum.
+	rows func(dir string, sum io.Writer) (func() (*object, error), error)
+	// notes says what the operator should know, from what convert counted.
+	notes func(counts map[string]int) []string
+
 	// exercise converts rows that share a checkout, in place of convert;
 	// recipes are the images that have it, by name.
 	exercise func(*object) exercise
@@ -162,7 +182,7 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), apps(), codeContests()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), apps(), codeContests()}
 }
 
 // converter is what a conversion may use besides the row itself.
@@ -171,6 +191,8 @@ type converter struct {
 	seed  string
 	file  func(name, text string) // adds a file of the evaluation
 	leave func(reason string)     // leaves the row out, unless there is no reason
+	skip  func(what string)       // leaves it out as one of many, which are counted
+	count func(what string)       // counts it for the notes
 }
 
 // row is one line of tasks.jsonl.
@@ -196,12 +218,20 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 			return Result{}, err
 		}
 	}
-	seen := make(map[string]int)
+	seen, skipped, counts := make(map[string]int), make(map[string]int), make(map[string]int)
+	if ds.rows != nil && IsFolder(ds.format, o.Name) {
+		o.rows, in = ds.rows, strings.NewReader("")
+	}
 	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
-		files, left := map[string]string{}, ""
-		r := ds.convert(obj, converter{sum.Rows, o.Seed, func(name, text string) { files[name] = text }, func(reason string) { left = reason }})
+		files, left, skip := map[string]string{}, "", ""
+		r := ds.convert(obj, converter{sum.Rows, o.Seed, func(name, text string) { files[name] = text }, func(reason string) { left = reason },
+			func(what string) { skip = what }, func(what string) { counts[what]++ }})
 		if err := obj.err(seen, r.ID); err != nil {
 			return err
+		}
+		if skip != "" {
+			skipped[skip]++
+			return nil
 		}
 		if left != "" {
 			sum.LeftOut = append(sum.LeftOut, r.ID+": "+left)
@@ -215,11 +245,17 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 		sum.Rows++
 		return out.Line("tasks.jsonl", r)
 	})
+	for _, what := range slices.Sorted(maps.Keys(skipped)) {
+		sum.LeftOut = append(sum.LeftOut, fmt.Sprintf("%d rows %s", skipped[what], what))
+	}
 	if err == nil {
 		err = sum.some(sum.Rows, o)
 	}
 	if err != nil {
 		return Result{}, err
+	}
+	if ds.notes != nil {
+		sum.Notes = ds.notes(counts)
 	}
 	return sum, finishPack(out, ds, o, sum)
 }
@@ -254,7 +290,7 @@ func finishPack(out *packdir.Set, ds dataset, o Options, sum Result) error {
 // manifest renders manifest.yaml. JSON strings are YAML strings.
 func manifest(ds dataset, o Options) string {
 	environment := "  environment:\n    image: " + quote(cmp.Or(ds.image, o.Image)) + "\n"
-	if ds.family == "repo_patch" || IsFolder(ds.format) { // each row names its own
+	if ds.family == "repo_patch" || ofTasks(ds.format) { // each row names its own
 		environment = ""
 	}
 	if ds.family == terminalFamily {
@@ -279,8 +315,12 @@ func attribution(ds dataset, o Options, sum Result) string {
 	if len(sum.LeftOut) > 0 {
 		left = "\n## Left out\n\n- " + strings.Join(sum.LeftOut, "\n- ") + "\n"
 	}
-	return fmt.Sprintf("%s\n## This copy\n\n- Rows: %d%s\n- Input: `%s`\n%s\n## What was changed\n\n%s",
-		ds.about, sum.Rows, limited, sum.Source, left, ds.changes)
+	notes := ""
+	for _, n := range sum.Notes {
+		notes += "- " + n + "\n"
+	}
+	return fmt.Sprintf("%s\n## This copy\n\n- Rows: %d%s\n- Input: `%s`\n%s%s\n## What was changed\n\n%s",
+		ds.about, sum.Rows, limited, sum.Source, notes, left, ds.changes)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -292,12 +332,21 @@ func quote(s string) string {
 	return string(b)
 }
 
+// open returns a function that returns row after row of the input, and then io.EOF. What
+// is read of a folder is written to sum.
+func (o Options) open(in io.Reader, sum io.Writer) (func() (*object, error), error) {
+	if o.rows != nil {
+		return o.rows(o.Name, sum)
+	}
+	return rowsOf(in, o.Name, o.array)
+}
+
 // eachRow calls f with every row of in, up to the limit, and returns the
 // digest of the whole input. An input without rows is an error.
 func eachRow(ctx context.Context, in io.Reader, o Options, f func(*object) error) (string, error) {
 	hash := sha256.New()
 	tee := io.TeeReader(in, hash)
-	next, err := rowsOf(tee, o.Name, o.array)
+	next, err := o.open(tee, hash)
 	if err != nil {
 		return "", err
 	}
@@ -316,6 +365,11 @@ func eachRow(ctx context.Context, in io.Reader, o Options, f func(*object) error
 			return "", err
 		}
 		if err := f(obj); err != nil {
+			return "", err
+		}
+	}
+	for err := error(nil); o.rows != nil && !errors.Is(err, io.EOF); _, err = next() {
+		if err != nil {
 			return "", err
 		}
 	}

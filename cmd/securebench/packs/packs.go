@@ -131,7 +131,8 @@ func (g group) importCommand() *cobra.Command {
 		Long: "Convert a public data set into a pack. FORMAT is one of\n\n  " + strings.Join(importer.Formats(), "\n  ") + `
 
 FILE is the data set's own JSON lines file; for harbor and terminal-bench it is
-a task's folder, or a folder of such folders. Tasks that cannot be imported are
+a task's folder, or a folder of such folders, and for bfcl a file or the folder
+bfcl_eval/data of its repository. Tasks that cannot be imported are
 listed with the reason. The output folder gets a manifest, the
 rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 --agent replay instead.`,
@@ -164,7 +165,7 @@ func (g group) convert(ctx context.Context, format, file, out string, o importer
 	}
 	o.Name, o.Denied = file, policy.Denied
 	in := io.NopCloser(strings.NewReader("")) // a folder is read by its name
-	if !importer.IsFolder(format) {
+	if !importer.IsFolder(format, file) {
 		f, err := source.Open(file)
 		if err != nil {
 			return fault.As(fault.Pack, fmt.Errorf("opening the data set: %w", err))
@@ -181,6 +182,9 @@ func (g group) convert(ctx context.Context, format, file, out string, o importer
 	}
 	for _, task := range sum.LeftOut {
 		g.Say("left out: %s", task)
+	}
+	for _, note := range sum.Notes {
+		g.Say("note: %s", note)
 	}
 	images := ""
 	if sum.Images > 0 {
