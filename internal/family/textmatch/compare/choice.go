@@ -78,7 +78,11 @@ var ratio = lazyregexp.New(`^[0-9.]+ ?: ?[0-9.]+$`)
 
 // formula returns the choices that s is, as a formula that may be set in another way.
 func (k *Choices) formula(s string) (found Set) {
-	if len(s) > maxFormula || !slices.ContainsFunc(k.texts, func(t text) bool { return t.formula != "" }) {
+	longest := 0
+	for _, t := range k.texts {
+		longest = max(longest, len(t.formula))
+	}
+	if longest == 0 || len(s) > maxWritten(longest) {
 		return 0
 	}
 	form := canonical(s)

@@ -412,7 +412,7 @@ func (c *Texts) again(q *answer.Question, s string, words []answer.Word) bool {
 func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text) bool {
 	longest := maxMoment
 	if a.formula != "" {
-		longest = maxWritten(a.formula)
+		longest = maxWritten(len(a.formula))
 	}
 	// From harmless on, all words are; where others stand, they may explain.
 	harmless := sort.Search(len(words), func(j int) bool { return q.Closed(words[j:], vocabulary.Unit) })
@@ -448,11 +448,11 @@ func (a Text) is(s string) bool {
 			return true
 		}
 	}
-	return a.formula != "" && len(s) <= maxWritten(a.formula) && sameFormula(canonical(s), a.formula)
+	return a.formula != "" && len(s) <= maxWritten(len(a.formula)) && sameFormula(canonical(s), a.formula)
 }
 
-// maxWritten is the most bytes in which a formula is written.
-func maxWritten(formula string) int { return 8*len(formula) + maxMoment }
+// maxWritten is the most bytes in which a formula of so many is written.
+func maxWritten(formula int) int { return 8*formula + maxMoment }
 
 // maxMoment is the most bytes of a date or a time.
 const maxMoment = 48
