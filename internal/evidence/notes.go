@@ -25,6 +25,9 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 	if n := m.Planned.LeftOut; n > 0 {
 		out = append(out, fmt.Sprintf("part of the pack: %d of its %d rows were left out by a flag", n, n+m.Planned.Tasks))
 	}
+	if n := m.Planned.Judged; n > 0 {
+		out = append(out, fmt.Sprintf("judged: %d of %d tasks, which are counted apart from what was computed", n, m.Planned.Tasks))
+	}
 	if s := m.Selection; s != nil {
 		out = append(out, "rows chosen by: "+redact.EscapeShort(s.String(), maxSelection))
 	}

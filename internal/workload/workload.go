@@ -90,6 +90,10 @@ type Workload struct {
 	// Kinds are what candidates of verifiable rows are.
 	Kinds map[task.CandidateKind]bool
 
+	// judged is the number of used rows that ask for a judge, and judgedFirst the first.
+	judged      int
+	judgedFirst source.Pos
+
 	limit    int
 	demands  Demands
 	problems source.Problems
@@ -129,6 +133,9 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int
 	if d.Strict {
 		w.problems = append(w.problems, w.Warnings...)
 	}
+	if d.Lint && w.judged > 0 { // no fault, which Strict would refuse
+		w.Warnings.Add(w.judgedFirst, "give run a judge", "asks for a judge, as %d of the pack's rows do: without one they have no verdict, and with one a rate of their own", w.judged)
+	}
 	return w, fault.As(fault.Pack, w.problems.Err())
 }
 
@@ -145,12 +152,18 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 		w.problem(row.Pos, "", err)
 		return
 	}
+	fam := w.Families[row.Family]
+	judged := fam.Basis(t.Evaluator()) == verdict.Judged
+	if judged {
+		if w.judged == 0 {
+			w.judgedFirst = row.Pos
+		}
+		w.judged++
+	}
 	if w.demands.Unkept {
 		return
 	}
-	w.Rows = append(w.Rows, Row{Ref: row.Ref(), ID: row.ID, Image: t.Environment().Image})
-	fam := w.Families[row.Family]
-	w.Rows[len(w.Rows)-1].Judged = fam.Basis(t.Evaluator()) == verdict.Judged
+	w.Rows = append(w.Rows, Row{Ref: row.Ref(), ID: row.ID, Image: t.Environment().Image, Judged: judged})
 	if fam.NewVerifier == nil || w.demands.Image == nil {
 		return // nothing runs for a row that stays pending
 	}
@@ -248,14 +261,7 @@ func (w *Workload) OpenFiles() (family.Files, error) {
 }
 
 // Judged is the number of used rows that ask for a judge.
-func (w *Workload) Judged() (n int) {
-	for _, row := range w.Rows {
-		if row.Judged {
-			n++
-		}
-	}
-	return n
-}
+func (w *Workload) Judged() int { return w.judged }
 
 // LeftOut is the number of rows that are not used.
 func (w *Workload) LeftOut() int { return w.Count - len(w.Rows) }

@@ -22,6 +22,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/reverify"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 	"securebench/internal/workload"
 )
 
@@ -97,7 +98,8 @@ type rederivation struct {
 	review *reverify.Review
 	shown  progress.Reporter
 	diffs  []reverify.Rederived
-	equal  int
+	equal  verdict.ByBasis[int]
+	seen   verdict.ByBasis[int]
 	err    error // of printing
 }
 
@@ -169,8 +171,13 @@ func (g group) openPartial(ctx context.Context, arg string, f subcommand.Trust, 
 // done counts a verdict, and prints it with --json.
 func (r *rederivation) done(v reverify.Rederived) {
 	r.shown.Event(v.Event())
+	basis := verdict.Computed
+	if judged := verdict.Judged.String(); v.Was.Basis == judged || v.Is.Basis == judged {
+		basis = verdict.Judged
+	}
+	*r.seen.Of(basis)++
 	if v.Equal() {
-		r.equal++
+		*r.equal.Of(basis)++
 	} else {
 		r.diffs = append(r.diffs, v)
 	}
@@ -199,7 +206,7 @@ func (r *rederivation) finish() error {
 	return nil
 }
 
-// table lists the differences and counts the rest.
+// table lists the differences and counts the rest, what was judged apart.
 func (r *rederivation) table() error {
 	if len(r.diffs) > 0 {
 		slices.SortFunc(r.diffs, func(a, b reverify.Rederived) int {
@@ -217,8 +224,13 @@ func (r *rederivation) table() error {
 			return err
 		}
 	}
+	equal, seen := *r.equal.Of(verdict.Computed), *r.seen.Of(verdict.Computed)
 	_, err := fmt.Fprintf(r.g.Stdout, "reverified %s of %d of the pack's %d rows: %d equal, %d different; %s without a candidate\n",
-		console.Plural(r.equal+len(r.diffs), "verdict"), r.review.Result.Manifest.Planned.Tasks, r.review.Work.Count, r.equal, len(r.diffs), console.Plural(r.review.Left, "record"))
+		console.Plural(seen, "verdict"), r.review.Result.Manifest.Planned.Tasks, r.review.Work.Count, equal, seen-equal, console.Plural(r.review.Left, "record"))
+	if n := *r.seen.Of(verdict.Judged); err == nil && n > 0 {
+		equal := *r.equal.Of(verdict.Judged)
+		_, err = fmt.Fprintf(r.g.Stdout, "judged, apart from these: %s: %d equal, %d different\n", console.Plural(n, "verdict"), equal, n-equal)
+	}
 	return err
 }
 
@@ -226,6 +238,9 @@ func verdictCell(v commit.Judged) string {
 	cell := string(v.Outcome)
 	if v.Reason != "" {
 		cell += " (" + string(v.Reason) + ")"
+	}
+	if v.Basis == verdict.Judged.String() {
+		cell += " " + v.Basis
 	}
 	cell = strings.TrimSpace(cell + " " + string(v.Containment) + " " + v.Labels)
 	if v.Extraction != "" || v.Extracted != "" {
