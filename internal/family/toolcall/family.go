@@ -12,6 +12,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/family/toolcall/calls"
 	"securebench/internal/task"
+	"securebench/internal/toolschema"
 	"securebench/internal/verdict"
 )
 
@@ -145,7 +146,7 @@ func doubtful(row family.Row) (out []family.Problem) {
 		return nil
 	}
 	for i, t := range tools {
-		if j := slices.IndexFunc(tools[:i], func(o tool) bool { return plainName(o.name) == plainName(t.name) }); j >= 0 {
+		if j := slices.IndexFunc(tools[:i], func(o tool) bool { return toolschema.Name(o.name) == toolschema.Name(t.name) }); j >= 0 {
 			out = append(out, family.Problem{Path: []string{"input", "tools", strconv.Itoa(i), "name"},
 				Message: fmt.Sprintf("is the name of tools[%d] for a provider of models, which takes only letters, digits, _ and -", j),
 				Fix:     "rename one of the two"})

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family/toolcall/calls"
+	"securebench/internal/toolschema"
 )
 
 // The rules of comparison.
@@ -174,7 +174,7 @@ func (k *key) find(c calls.Call) (name string, ok bool) {
 		return "", false // the scorer takes such names only from a provider's interface
 	}
 	for _, t := range k.tools {
-		if plainName(t.name) == c.Name {
+		if toolschema.Name(t.name) == c.Name {
 			if ok {
 				return "", false
 			}
@@ -182,14 +182,4 @@ func (k *key) find(c calls.Call) (name string, ok bool) {
 		}
 	}
 	return name, ok
-}
-
-// plainName is a name as the interfaces of providers allow it.
-func plainName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, name)
 }

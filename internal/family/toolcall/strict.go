@@ -9,6 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"securebench/internal/family/toolcall/calls"
+	"securebench/internal/toolschema"
 )
 
 // validator holds arguments to a tool's parameters.
@@ -23,7 +24,7 @@ var errReference = errors.New("a tool's parameters may not refer to another docu
 func (noLoader) Load(string) (any, error) { return nil, errReference }
 
 func newValidator(parameters calls.Value) (validator, error) {
-	document, ok := plain(standard(parameters))
+	document, ok := plain(parameters)
 	if !ok {
 		return validator{}, errors.New("it has a number that is too long")
 	}
@@ -31,7 +32,7 @@ func newValidator(parameters calls.Value) (validator, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noLoader{})
-	if err := c.AddResource(address, document); err != nil {
+	if err := c.AddResource(address, toolschema.Standard(document)); err != nil {
 		return validator{}, err
 	}
 	s, err := c.Compile(address)
@@ -42,50 +43,6 @@ func newValidator(parameters calls.Value) (validator, error) {
 func (v validator) takes(arguments calls.Value) bool {
 	value, ok := plain(arguments)
 	return ok && v.schema.Validate(value) == nil
-}
-
-// standard is a schema with JSON Schema's names of types in the place of BFCL's.
-func standard(v calls.Value) calls.Value {
-	if v.Kind != calls.Dict {
-		return v
-	}
-	out := calls.Value{Kind: calls.Dict}
-	for _, m := range v.Members {
-		switch m.Name {
-		case "type":
-			m.Value = standardType(m.Value)
-		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
-			inner := calls.Value{Kind: m.Value.Kind}
-			for _, p := range m.Value.Members {
-				inner.Members = append(inner.Members, calls.Member{Name: p.Name, Value: standard(p.Value)})
-			}
-			m.Value = inner
-		case "allOf", "anyOf", "oneOf", "prefixItems":
-			inner := calls.Value{Kind: m.Value.Kind}
-			for _, s := range m.Value.Items {
-				inner.Items = append(inner.Items, standard(s))
-			}
-			m.Value = inner
-		case "items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames":
-			m.Value = standard(m.Value)
-		}
-		out.Members = append(out.Members, m)
-	}
-	return out
-}
-
-func standardType(v calls.Value) calls.Value {
-	switch v.Text {
-	case "dict":
-		v.Text = "object"
-	case "float":
-		v.Text = "number"
-	case "tuple":
-		v.Text = "array"
-	case "any":
-		v.Text = "string"
-	}
-	return v
 }
 
 // maxNumber bounds the length of a number and its exponent: the validator works numbers
