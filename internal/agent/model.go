@@ -150,6 +150,9 @@ func end(e model.End) sandbox.End {
 // exchange is the question and its answer for the operator, with digests of files.
 func (p *asked) exchange(q model.Question, res model.Result) (map[string][]byte, error) {
 	said := map[string]any{"system": q.System, "user": q.User, "attempt": q.Attempt, "answer": res.Answer, "requests": res.Tries}
+	if len(q.Tools) > 0 {
+		said["tools"] = q.Tools
+	}
 	if files := q.Files(); len(files) > 0 {
 		said["files"] = files
 	}

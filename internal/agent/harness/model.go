@@ -47,6 +47,8 @@ type Question struct {
 	// Parts are what User says with the pictures and documents of the task in their
 	// places; nil without any.
 	Parts []Part
+	// Tools are what the model may call; nothing is called.
+	Tools []Tool
 }
 
 // Part is a piece of a question: a text, or a file.
@@ -287,7 +289,7 @@ func (h *modelHarness) Needs() Needs {
 }
 
 // errNotText is the error for a family whose candidate is not a text.
-var errNotText = errors.New("the model harness answers in text: it is only for short_answer, multiple_choice, multimodal_qa, free_response and code_completion")
+var errNotText = errors.New("the model harness answers in text: it is only for short_answer, multiple_choice, multimodal_qa, free_response, tool_call and code_completion")
 
 // Check refuses a task that cannot be answered with a text.
 func (h *modelHarness) Check(v task.AgentView) (workspace.Options, error) {
@@ -297,7 +299,8 @@ func (h *modelHarness) Check(v task.AgentView) (workspace.Options, error) {
 	if !text && !code {
 		return workspace.Options{}, fmt.Errorf("task %q is a %s: %w", v.ID(), v.Family(), errNotText)
 	}
-	return workspace.Options{}, nil
+	_, err := toolsOf(v)
+	return workspace.Options{}, err
 }
 
 // Plan plans the question. There is no command.
@@ -305,10 +308,16 @@ func (h *modelHarness) Plan(v task.AgentView) (Plan, error) {
 	if _, err := h.Check(v); err != nil {
 		return Plan{}, err
 	}
+	q := &Question{System: h.model.System, User: question(v)}
+	if tools, err := toolsOf(v); err != nil {
+		return Plan{}, err
+	} else if tools != nil {
+		q = withTools(v, h.model.System, tools)
+	}
 	m := map[string]any{"harness": ModelType, "model_name": h.model.Model, "model_api": h.model.API}
 	return Plan{Timeout: shorter(v.Environment().Timeout, h.timeout), Metadata: m,
 		Extract:  task.Extraction{Mode: task.FromStdout, Kind: v.Extraction().Kind},
-		Question: &Question{System: h.model.System, User: question(v)}}, nil
+		Question: q}, nil
 }
 
 // question puts a task into words: what the family asks for, then the row's

@@ -134,3 +134,54 @@ func TestQuestions(t *testing.T) {
 		}
 	}
 }
+
+// TestToolsOffered: the tools of a row are offered in the form of providers, and the
+// question has neither them nor the family's instruction.
+func TestToolsOffered(t *testing.T) {
+	h, problem := parse(t, "model", `{model: m, system: "Be brief."}`)
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	view := func(values ...string) task.AgentView {
+		c := task.Config{ID: "p/t", Family: "f", Pack: task.Pack{ID: "p"}, Extraction: fromStdout(), Instruction: "Write JSON."}
+		for i := 0; i < len(values); i += 2 {
+			c.Resources = append(c.Resources, task.Resource{Name: values[i], Lane: task.Public, Value: jsontext.Value(values[i+1])})
+		}
+		tk, err := task.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tk.Agent()
+	}
+	const tools = `[{"name":"tank.fill","description":"Fills.","parameters":{"type":"dict","properties":{"n":{"type":"float"}}}},{"name":"stop","parameters":{}}]`
+	offered := []harness.Tool{{Name: "tank_fill", Description: "Fills.", Parameters: jsontext.Value(`{"properties":{"n":{"type":"number"}},"type":"object"}`)},
+		{Name: "stop", Parameters: jsontext.Value(`{"properties":{},"type":"object"}`)}}
+	for name, tt := range map[string]struct {
+		view task.AgentView
+		want harness.Question
+	}{
+		"a prompt and a policy": {view("prompt", `"Fill."`, "tools", tools, "policy", `"Never spill."`), harness.Question{System: "Be brief.\n\nNever spill.", User: "Fill.", Tools: offered}},
+		"messages": {view("tools", tools, "messages", `[{"role":"system","content":"You pump."},{"role":"user","content":"Fill."}]`),
+			harness.Question{System: "Be brief.\n\nYou pump.", User: "Fill.", Tools: offered}},
+		"several messages": {view("tools", tools, "messages", `[{"role":"user","content":"Fill."},{"role":"assistant","content":"How much?"},{"role":"user","content":"2"}]`),
+			harness.Question{System: "Be brief.", User: "User: Fill.\n\nAssistant: How much?\n\nUser: 2", Tools: offered}},
+		"names only": {view("prompt", `"Fill."`, "tools", `["click"]`), harness.Question{System: "Be brief.", User: "Write JSON.\n\nFill.\n\nTools: [\"click\"]"}},
+	} {
+		p, err := h.Plan(tt.view)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&tt.want, p.Question); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+	}
+	for name, tools := range map[string]string{
+		"equal":  `[{"name":"a.b","parameters":{}},{"name":"a_b","parameters":{}}]`,
+		"length": `[{"name":"` + strings.Repeat("a", 65) + `","parameters":{}}]`,
+	} {
+		v := view("prompt", `"x"`, "tools", tools)
+		if _, err := h.Check(v); err == nil || !strings.Contains(err.Error(), "a provider of models cannot take") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

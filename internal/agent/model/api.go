@@ -66,6 +66,7 @@ func dataURL(p harness.Part) string {
 type stream struct {
 	Answer          // its texts are of an event that has all of them
 	text, reasoning strings.Builder
+	pending         calls
 	say             func(string)
 	read            func(s *stream, data []byte) error
 	complete        bool
@@ -112,6 +113,7 @@ func (c *Client) read(response *http.Response, say func(string)) (Answer, error)
 		a, ok := c.api.whole(body)
 		switch {
 		case ok:
+			a = a.stated()
 			say(a.Text)
 			return a, nil
 		case tellsError(body):
@@ -126,7 +128,15 @@ func (c *Client) read(response *http.Response, say func(string)) (Answer, error)
 	case err != nil && !errors.Is(err, errDone):
 		return s.Answer, err
 	case s.complete:
-		return s.Answer, nil
+		if s.calls == nil {
+			s.calls = s.pending.all()
+		}
+		called := len(s.calls) > 0
+		a := s.stated()
+		if called {
+			say(a.Text)
+		}
+		return a, nil
 	case form != "" && form != "text/event-stream":
 		return s.Answer, &formError{c.name(form)}
 	}

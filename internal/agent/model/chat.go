@@ -29,7 +29,8 @@ func askChat(set harness.Model, q Question) any {
 		StreamOptions struct {
 			IncludeUsage bool `json:"include_usage"`
 		} `json:"stream_options"`
-		Stream bool `json:"stream"`
+		Tools  []chatTool `json:"tools,omitzero"`
+		Stream bool       `json:"stream"`
 	}
 	if q.System != "" {
 		r.Messages = append(r.Messages, message{q.System, "system"})
@@ -44,8 +45,17 @@ func askChat(set harness.Model, q Question) any {
 	if set.Seed != nil { // attempts are independent samples
 		r.Seed = new(*set.Seed + int64(q.Attempt) - 1)
 	}
+	for _, f := range functions(q.Tools) {
+		r.Tools = append(r.Tools, chatTool{f, "function"})
+	}
 	r.StreamOptions.IncludeUsage, r.Stream = true, true
 	return r
+}
+
+// chatTool is a tool as Chat Completions has it.
+type chatTool struct {
+	Function function `json:"function"`
+	Type     string   `json:"type"`
 }
 
 // chatContent is the user's text, or blocks with files.
@@ -88,6 +98,25 @@ type said struct {
 	// Servers add the reasoning under either of two names.
 	Thought  upstream.Text `json:"reasoning_content"`
 	Thinking upstream.Text `json:"reasoning"`
+	Calls    []chatCall    `json:"tool_calls"`
+}
+
+// chatCall is a call of a tool, or a piece of one.
+type chatCall struct {
+	Index    *int64 `json:"index"`
+	Function struct {
+		Name      upstream.Text `json:"name"`
+		Arguments upstream.Text `json:"arguments"`
+	} `json:"function"`
+}
+
+// calls are those of a whole message.
+func (m said) calls() []called {
+	var out calls
+	for _, c := range m.Calls {
+		out.piece(nil, c.Function.Name, c.Function.Arguments)
+	}
+	return out.all()
 }
 
 func (c *completion) usage() Usage {
@@ -105,7 +134,7 @@ func wholeChat(body []byte) (Answer, bool) {
 	}
 	m, finish := r.Choices[0].Message, r.Choices[0].Finish
 	return Answer{Text: string(m.Content + m.Refusal), Model: r.Model, Stop: finish, Usage: r.usage(),
-		Declined: declines(m, finish), Reasoning: string(cmp.Or(m.Thought, m.Thinking))}, true
+		Declined: declines(m, finish), Reasoning: string(cmp.Or(m.Thought, m.Thinking)), calls: m.calls()}, true
 }
 
 func chatEvent(s *stream, data []byte) error {
@@ -121,6 +150,9 @@ func chatEvent(s *stream, data []byte) error {
 		m := choice.Delta
 		s.add(m.Content + m.Refusal)
 		s.reasoning.WriteString(string(cmp.Or(m.Thought, m.Thinking)))
+		for _, c := range m.Calls {
+			s.pending.piece(c.Index, c.Function.Name, c.Function.Arguments)
+		}
 		s.Stop = cmp.Or(choice.Finish, s.Stop)
 		s.Declined = s.Declined || declines(m, choice.Finish)
 	}

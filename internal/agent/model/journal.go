@@ -235,6 +235,9 @@ func (c *Client) journalKey(q Question) string {
 	named := map[string]any{"api": s.API, "base_url": s.BaseURL, "model": s.Model, "temperature": s.Temperature,
 		"max_tokens": s.MaxTokens, "reasoning_effort": s.Effort, "seed": s.Seed, "stop": s.Stop,
 		"system": q.System, "user": q.User, "task": q.Task, "attempt": q.Attempt}
+	if len(q.Tools) > 0 {
+		named["tools"] = q.Tools
+	}
 	if files := q.Files(); len(files) > 0 {
 		named["files"] = files
 	}

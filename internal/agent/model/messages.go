@@ -1,6 +1,8 @@
 package model
 
 import (
+	"github.com/go-json-experiment/json/jsontext"
+
 	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/picture"
@@ -24,15 +26,30 @@ func askMessages(set harness.Model, q Question) any {
 		content = contentOf(q.Parts, func(text string) any { return block{text, "text"} }, messagesFile)
 	}
 	return struct {
-		MaxTokens   int64     `json:"max_tokens"`
-		Messages    []message `json:"messages"`
-		Model       string    `json:"model"`
-		Temperature *float64  `json:"temperature,omitzero"`
-		Output      effort    `json:"output_config,omitzero"`
-		Stop        []string  `json:"stop_sequences,omitzero"`
-		System      []block   `json:"system,omitzero"`
-		Stream      bool      `json:"stream"`
-	}{set.MaxTokens, []message{{content, "user"}}, set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, true}
+		MaxTokens   int64          `json:"max_tokens"`
+		Messages    []message      `json:"messages"`
+		Model       string         `json:"model"`
+		Temperature *float64       `json:"temperature,omitzero"`
+		Output      effort         `json:"output_config,omitzero"`
+		Stop        []string       `json:"stop_sequences,omitzero"`
+		System      []block        `json:"system,omitzero"`
+		Tools       []messagesTool `json:"tools,omitzero"`
+		Stream      bool           `json:"stream"`
+	}{set.MaxTokens, []message{{content, "user"}}, set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, messagesTools(q.Tools), true}
+}
+
+// messagesTool is a tool as the API has it.
+type messagesTool struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitzero"`
+	Schema      jsontext.Value `json:"input_schema"`
+}
+
+func messagesTools(tools []harness.Tool) (out []messagesTool) {
+	for _, t := range tools {
+		out = append(out, messagesTool{t.Name, t.Description, t.Parameters})
+	}
+	return out
 }
 
 // messagesFile is a file as a block.
@@ -56,7 +73,15 @@ type message struct {
 type content struct {
 	Text     upstream.Text `json:"text"`
 	Thinking upstream.Text `json:"thinking"`
+	// Of a call of a tool.
+	Type  string         `json:"type"`
+	Name  upstream.Text  `json:"name"`
+	Input jsontext.Value `json:"input"`
+	Piece upstream.Text  `json:"partial_json"` // of the input
 }
+
+// toolUse is the type of a block that calls a tool.
+const toolUse = "tool_use"
 
 type messagesUsage struct {
 	Input         count `json:"input_tokens"`
@@ -85,6 +110,9 @@ func wholeMessage(body []byte) (Answer, bool) {
 	for _, block := range m.Content {
 		a.Text += string(block.Text)
 		a.Reasoning += string(block.Thinking)
+		if block.Type == toolUse {
+			a.calls = append(a.calls, called{string(block.Name), string(block.Input)})
+		}
 	}
 	return a, ok
 }
@@ -92,6 +120,8 @@ func wholeMessage(body []byte) (Answer, bool) {
 func messageEvent(s *stream, data []byte) error {
 	var e struct {
 		Type    string  `json:"type"`
+		Index   int64   `json:"index"`
+		Block   content `json:"content_block"`
 		Message message `json:"message"`
 		Delta   struct {
 			content
@@ -105,7 +135,14 @@ func messageEvent(s *stream, data []byte) error {
 	switch e.Type {
 	case "message_start":
 		s.Model, s.Usage = e.Message.Model, e.Message.Usage.read()
+	case "content_block_start":
+		if e.Block.Type == toolUse {
+			s.pending.piece(&e.Index, e.Block.Name, begun(e.Block.Input))
+		}
 	case "content_block_delta":
+		if e.Delta.Piece != "" {
+			s.pending.piece(&e.Index, "", e.Delta.Piece)
+		}
 		s.add(e.Delta.Text)
 		s.reasoning.WriteString(string(e.Delta.Thinking))
 	case "message_delta":
@@ -119,4 +156,13 @@ func messageEvent(s *stream, data []byte) error {
 		s.complete = true
 	}
 	return nil
+}
+
+// begun is the input with which a call begins: as a rule an empty object, whose pieces
+// follow.
+func begun(input jsontext.Value) upstream.Text {
+	if v := input.Clone(); v.Compact() == nil && string(v) != "{}" {
+		return upstream.Text(v)
+	}
+	return ""
 }

@@ -82,6 +82,9 @@ type Answer struct {
 	Declined bool   `json:"declined,omitzero"`
 	Stop     string `json:"stop,omitzero"`  // why it ended, in the API's word
 	Model    string `json:"model,omitzero"` // that answered, as the provider names it
+	// Beside is what it says beside calls of tools, which are the text then.
+	Beside string `json:"beside,omitzero"`
+	calls  []called
 	// Replaced says that bytes of the text that are not UTF-8 were replaced.
 	Replaced bool `json:"invalid_utf8_replaced,omitzero"`
 	// Reasoning is the part of what the model thought before it that the provider

@@ -16,15 +16,26 @@ type effort struct {
 
 func askResponses(set harness.Model, q Question) any {
 	return struct {
-		Instructions string   `json:"instructions,omitzero"`
-		MaxTokens    int64    `json:"max_output_tokens,omitzero"`
-		Store        bool     `json:"store"`
-		Temperature  *float64 `json:"temperature,omitzero"`
-		Input        any      `json:"input"`
-		Model        string   `json:"model"`
-		Reasoning    effort   `json:"reasoning,omitzero"`
-		Stream       bool     `json:"stream"`
-	}{q.System, set.MaxTokens, false, set.Temperature, responsesInput(q), set.Model, effort{set.Effort}, true}
+		Instructions string     `json:"instructions,omitzero"`
+		MaxTokens    int64      `json:"max_output_tokens,omitzero"`
+		Store        bool       `json:"store"`
+		Temperature  *float64   `json:"temperature,omitzero"`
+		Input        any        `json:"input"`
+		Model        string     `json:"model"`
+		Reasoning    effort     `json:"reasoning,omitzero"`
+		Tools        []function `json:"tools,omitzero"`
+		Stream       bool       `json:"stream"`
+	}{q.System, set.MaxTokens, false, set.Temperature, responsesInput(q), set.Model, effort{set.Effort}, responsesTools(q), true}
+}
+
+// responsesTools are the tools of a question. Without a word, this API would hold their
+// schemas to rules that most do not keep.
+func responsesTools(q Question) []function {
+	out := functions(q.Tools)
+	for i := range out {
+		out[i].Type, out[i].Strict = "function", new(false)
+	}
+	return out
 }
 
 // responsesInput is the user's text, or a message with files.
@@ -41,20 +52,30 @@ func responsesInput(q Question) any {
 	return []any{object{"content": content, "role": "user", "type": "message"}}
 }
 
+// outputItem is a part of an answer.
+type outputItem struct {
+	Type    string `json:"type"`
+	Content []struct {
+		Type    string        `json:"type"`
+		Text    upstream.Text `json:"text"`
+		Refusal upstream.Text `json:"refusal"`
+	} `json:"content"`
+	Summary []struct {
+		Text upstream.Text `json:"text"`
+	} `json:"summary"`
+	// Of a call of a tool.
+	Name      upstream.Text `json:"name"`
+	Arguments upstream.Text `json:"arguments"`
+}
+
+// functionCall is the type of an item that calls a tool.
+const functionCall = "function_call"
+
 // response is an answer of the Responses API.
 type response struct {
-	Status string `json:"status"`
-	Model  string `json:"model"`
-	Output []struct {
-		Content []struct {
-			Type    string        `json:"type"`
-			Text    upstream.Text `json:"text"`
-			Refusal upstream.Text `json:"refusal"`
-		} `json:"content"`
-		Summary []struct {
-			Text upstream.Text `json:"text"`
-		} `json:"summary"`
-	} `json:"output"`
+	Status     string       `json:"status"`
+	Model      string       `json:"model"`
+	Output     []outputItem `json:"output"`
 	Incomplete struct {
 		Reason string `json:"reason"`
 	} `json:"incomplete_details"`
@@ -80,6 +101,9 @@ func (r *response) answer() Answer {
 		Usage: Usage{Input: int64(u.Input), Cached: int64(u.InputDetails.Cached), Written: int64(u.InputDetails.Written), Output: int64(u.Output), Reasoning: int64(u.OutputDetails.Reasoning)}}
 	refusal := upstream.Text("")
 	for _, item := range r.Output {
+		if item.Type == functionCall {
+			a.calls = append(a.calls, called{string(item.Name), string(item.Arguments)})
+		}
 		for _, part := range item.Content {
 			if part.Type == "output_text" {
 				a.Text += string(part.Text)
@@ -105,6 +129,7 @@ func responseEvent(s *stream, data []byte) error {
 		Type     string        `json:"type"`
 		Delta    upstream.Text `json:"delta"`
 		Response response      `json:"response"`
+		Item     outputItem    `json:"item"`
 	}
 	if err := upstream.Decode(data, &e); err != nil {
 		return err
@@ -113,6 +138,10 @@ func responseEvent(s *stream, data []byte) error {
 	case "response.output_text.delta", "response.refusal.delta":
 		s.Declined = s.Declined || e.Type == "response.refusal.delta"
 		s.add(e.Delta)
+	case "response.output_item.done": // for servers that end with less than all of it
+		if e.Item.Type == functionCall {
+			s.pending.piece(nil, e.Item.Name, e.Item.Arguments)
+		}
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
 		s.reasoning.WriteString(string(e.Delta))
 	case "response.completed", "response.incomplete":
