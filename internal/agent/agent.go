@@ -43,6 +43,11 @@ type Request struct {
 	// Solution is the row's own, for an agent that [Submits] it; nil if the row
 	// has none.
 	Solution *Solution `json:"solution,omitzero"`
+	// Shown are the presentations of a task that has several: the agent works on each in
+	// the place of View, but not on those that are nil. See [Prepare].
+	Shown []*task.AgentView `json:"shown,omitzero"`
+	// Used is what the attempt has used of its provider's budget for other presentations.
+	Used map[string]int64 `json:"used,omitzero"`
 }
 
 // Solution is a row's own solution: a candidate, or a program that makes one.
@@ -174,7 +179,7 @@ func (b Bounds) tree() candidate.Bounds {
 func (r *Runner) Request(a Request) produce.Request {
 	return produce.Request{
 		View: a.View, Image: a.Image, User: r.Users.of(a.View, a.Image), Limits: r.Limits, Expect: r.expect(a.View),
-		Labels: sandbox.Labels{Run: r.RunID, Task: a.View.ID(), Attempt: a.Attempt},
+		Labels: sandbox.Labels{Run: r.RunID, Task: a.View.ID(), Attempt: a.Attempt}, Used: a.Used,
 	}
 }
 

@@ -96,7 +96,7 @@ func (p *asked) Run(ctx context.Context) (produce.Result, error) {
 	if p.out.Observe != nil {
 		say = p.out.Observe("stdout")
 	}
-	q := model.Question{Question: *p.plan.Question, Task: p.request.View.ID(), Attempt: p.request.Attempt}
+	q := model.Question{Question: *p.plan.Question, Task: p.request.View.ID(), Attempt: p.request.Attempt, Used: p.request.Used}
 	res, err := p.model.Client.Ask(ctx, q, limit, say)
 	err = errors.Join(err, say.Close())
 	usage := p.model.Client.Counts(res)
@@ -109,7 +109,7 @@ func (p *asked) Run(ctx context.Context) (produce.Result, error) {
 		m.Set(name, v)
 	}
 	describe(m, res)
-	return produce.Result{Outcome: sandbox.Outcome{End: end(res.End), StdoutBytes: int64(len(res.Text))}, Timeout: limit,
+	return produce.Result{Outcome: sandbox.Outcome{End: end(res.End), StdoutBytes: int64(len(res.Text))}, Timeout: limit, Ran: res.Asked(),
 		Stdout: []byte(res.Text), Extract: p.plan.Extract, Metadata: m, Usage: usage, Raw: raw, Refusal: res.Why}, nil
 }
 

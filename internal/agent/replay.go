@@ -26,8 +26,9 @@ import (
 )
 
 // Replay submits candidates from a file: one JSON object per line with
-// task_id, optionally attempt and stop_reason, and one of text, patch and tree. A tree is
-// the path of a tar file, relative to the replay file. The file can hold SWE-bench's
+// task_id, optionally attempt and stop_reason, and one of text, texts, patch and tree. Texts
+// are those of a task's presentations, in their order, null for one that was not made. A
+// tree is the path of a tar file, relative to the replay file. The file can hold SWE-bench's
 // predictions instead: objects with instance_id and model_patch; or answers in a form
 // of package answers.
 type Replay struct {
@@ -54,9 +55,10 @@ type replayKey struct {
 type replayLine struct {
 	kind task.CandidateKind
 	data []byte
-	tree string // path of a tar file
-	none string // why there is no candidate, or ""
-	stop string // why the model stopped; "" is not known
+	list []*string // texts of presentations, in the place of data
+	tree string    // path of a tar file
+	none string    // why there is no candidate, or ""
+	stop string    // why the model stopped; "" is not known
 }
 
 // maxReplayLine is the longest line of a replay file, in bytes.
@@ -194,7 +196,7 @@ func (r *Replay) isOther(n *source.Node) bool {
 		return true
 	}
 	own := func(f source.Field) bool { return slices.Contains(lineKeys(), f.Name) }
-	holds := func(f source.Field) bool { return slices.Contains([]string{"text", "patch", "tree"}, f.Name) }
+	holds := func(f source.Field) bool { return slices.Contains([]string{"text", "texts", "patch", "tree"}, f.Name) }
 	if n.Get(predictionKey) != nil || n.Get(lineKey) != nil && slices.ContainsFunc(n.Fields, holds) {
 		return false
 	}
@@ -203,7 +205,7 @@ func (r *Replay) isOther(n *source.Node) bool {
 
 // lineKeys are the keys of a replay line.
 func lineKeys() []string {
-	return []string{lineKey, "attempt", "text", "patch", "tree", verdict.StopKey}
+	return []string{lineKey, "attempt", "text", "texts", "patch", "tree", verdict.StopKey}
 }
 
 // other adds the answers in what another program wrote.
@@ -284,34 +286,61 @@ func replayEntry(n *source.Node) (key replayKey, val replayLine, err error) {
 		}
 		val.stop = stop.Text
 	}
+	return key, val, val.hold(n)
+}
+
+// forms are the keys of what a replay line holds.
+const forms = "text, texts, patch and tree"
+
+// hold reads what a replay line holds.
+func (val *replayLine) hold(n *source.Node) error {
 	var given *source.Node
 	for _, form := range []struct {
 		name string
 		kind task.CandidateKind
-	}{{"text", task.Text}, {"patch", task.Patch}, {"tree", task.Workspace}} {
+		is   source.Kind
+	}{{"text", task.Text, source.String}, {"texts", task.Text, source.List}, {"patch", task.Patch, source.String}, {"tree", task.Workspace, source.String}} {
 		v := n.Get(form.name)
 		switch {
 		case v == nil:
 			continue
 		case given != nil:
-			return key, val, source.Problemf(v.Pos, "give only one of text, patch and tree")
-		case v.Kind != source.String:
-			return key, val, source.Problemf(n.Pos, "%s must be a string", form.name)
+			return source.Problemf(v.Pos, "give only one of %s", forms)
+		case v.Kind != form.is:
+			return source.Problemf(n.Pos, "%s must be a %s", form.name, form.is)
 		}
 		given, val.kind = v, form.kind
 	}
 	switch {
 	case given == nil:
-		return key, val, source.Problemf(n.Pos, "give one of text, patch and tree")
+		return source.Problemf(n.Pos, "give one of %s", forms)
+	case given.Kind == source.List:
+		return val.presented(given)
 	case val.kind == task.Workspace:
 		val.tree = given.Text
 		if val.tree == "" {
-			return key, val, source.Problemf(given.Pos, "tree must be the path of a tar file")
+			return source.Problemf(given.Pos, "tree must be the path of a tar file")
 		}
 	default:
 		val.data = []byte(given.Text)
 	}
-	return key, val, nil
+	return nil
+}
+
+// presented reads the texts of presentations.
+func (val *replayLine) presented(list *source.Node) error {
+	val.list = []*string{}
+	for _, item := range list.Items {
+		switch item.Kind {
+		case source.String:
+			val.list = append(val.list, &item.Text)
+		case source.Null:
+			val.list = append(val.list, nil)
+		default:
+			return source.Problemf(item.Pos, "texts must be a list of strings and null")
+		}
+	}
+	return nil
 }
 
 // Seen records a task of the pack; it is called for each task before the run.
@@ -385,12 +414,49 @@ func (r *Replay) Prepare(_ context.Context, req Request, out Output) (Production
 		return nothing(ReplayName, fmt.Sprintf("the replay file holds a %s, the family takes a %s", val.kind, kind)), nil
 	}
 	g := &given{agent: ReplayName, kind: kind, origin: candidate.Replay, data: val.data, limit: r.bounds.Bytes, sink: out.Sink, stop: val.stop}
+	if why := val.present(g, req.Shown); why != "" {
+		return nothing(ReplayName, why), nil
+	}
 	if val.tree != "" {
 		g.tree = func(context.Context) (candidate.Candidate, error) {
 			return r.importTree(out.Sink, val.tree, candidate.Place{Dir: workspace.TargetOf(req.View.Environment()), Owner: r.Users.Owner(req.View, req.Image)})
 		}
 	}
 	return g, nil
+}
+
+// present makes the candidate of a task with several presentations, or says why there is
+// none. One text is the whole candidate, or what was said to the task as it is.
+func (val replayLine) present(g *given, shown []*task.AgentView) (why string) {
+	n := len(shown)
+	switch {
+	case n == 0 && val.list == nil, n > 0 && val.list == nil && isTexts(val.data, n):
+		return ""
+	case n == 0:
+		return "the replay file holds texts of several presentations, and the task is presented once"
+	case val.list == nil && slices.Contains(shown, nil):
+		text := string(val.data)
+		val.list = make([]*string, n)
+		val.list[0] = &text
+	case val.list == nil:
+		return fmt.Sprintf("the replay file holds one text, and the task is presented %d times (write texts, a list)", n)
+	case len(val.list) != n:
+		return fmt.Sprintf("the replay file holds %d texts, and the task is presented %d times", len(val.list), n)
+	}
+	list, err := candidate.JoinTexts(val.list...)
+	if err != nil {
+		return err.Error()
+	}
+	g.data = list
+	if each := cmp.Or(g.limit, candidate.DefaultLimit); !slices.ContainsFunc(val.list, func(s *string) bool { return s != nil && int64(len(*s)) > each }) {
+		g.limit = candidate.MaxBytes
+	}
+	return ""
+}
+
+func isTexts(data []byte, n int) bool {
+	_, err := candidate.SplitTexts(data, n)
+	return err == nil
 }
 
 // form is the representation of a kind of candidate in a replay line.

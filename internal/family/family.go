@@ -59,6 +59,11 @@ type Family struct {
 	Instruction string
 	// Submission returns both for a row; nil means that all rows have those above.
 	Submission func(Row) (task.Extraction, string)
+	// Presentations returns the ways in which the agent is given a task; one that is nil is
+	// known to the family and not made in this attempt. The agent says one text to each,
+	// without knowing of the others, and [candidate.JoinTexts] makes the candidate of them.
+	// Nil means that there is one, the task itself, whose candidate is no list.
+	Presentations func(task.AgentView, Case) []*task.AgentView
 	// TimeLimit returns the row's own time limit for a verification; 0 means
 	// none. The smaller of it and the operator's applies. Nil means that rows
 	// have no such limit.

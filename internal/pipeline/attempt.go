@@ -115,6 +115,9 @@ func (a *ongoing) enter(ctx context.Context) bool {
 func (a *ongoing) newRequest(ctx context.Context, c family.Case) (agent.Request, error) {
 	t := a.draft.Task
 	req := agent.Request{View: t.Agent(), Attempt: a.draft.Number, Dir: a.draft.Dir, Image: a.draft.Image, Captured: t.Captured()}
+	if show := a.family.Presentations; show != nil {
+		req.Shown = show(req.View, c)
+	}
 	if !agent.Submits(a.r.Agent) {
 		return req, nil
 	}

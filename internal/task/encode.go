@@ -22,6 +22,7 @@ type wireView struct {
 	Assets      []Asset          `json:"assets,omitzero"`
 	Extraction  *Extraction      `json:"extraction,omitzero"`
 	Instruction string           `json:"instruction,omitzero"`
+	Mark        string           `json:"mark,omitzero"`
 }
 
 // wireResource holds a value as text, so that it stays byte for byte as
@@ -111,7 +112,7 @@ func decodeView(dec *jsontext.Decoder, allowed func(wireView) bool) (wireView, e
 // MarshalJSONTo encodes the view.
 func (v AgentView) MarshalJSONTo(enc *jsontext.Encoder) error {
 	w := v.wire()
-	w.Environment, w.Assets, w.Extraction, w.Instruction = v.env.wire(), v.assets, &v.extraction, v.instruction
+	w.Environment, w.Assets, w.Extraction, w.Instruction, w.Mark = v.env.wire(), v.assets, &v.extraction, v.instruction, v.mark
 	return json.MarshalEncode(enc, w)
 }
 
@@ -126,7 +127,7 @@ func (v *AgentView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	*v = AgentView{shared, w.Environment.environment(), w.Assets, *w.Extraction, w.Instruction}
+	*v = AgentView{shared, w.Environment.environment(), w.Assets, *w.Extraction, w.Instruction, w.Mark}
 	return nil
 }
 
@@ -141,7 +142,7 @@ func (v SandboxView) MarshalJSONTo(enc *jsontext.Encoder) error {
 // refused.
 func (v *SandboxView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	w, err := decodeView(dec, func(w wireView) bool {
-		return w.Extraction == nil && w.Instruction == ""
+		return w.Extraction == nil && w.Instruction == "" && w.Mark == ""
 	})
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (v EvaluatorView) MarshalJSONTo(enc *jsontext.Encoder) error {
 // refused.
 func (v *EvaluatorView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	w, err := decodeView(dec, func(w wireView) bool {
-		return w.Environment == nil && w.Extraction == nil && w.Assets == nil && w.Instruction == ""
+		return w.Environment == nil && w.Extraction == nil && w.Assets == nil && w.Instruction == "" && w.Mark == ""
 	})
 	if err != nil {
 		return err

@@ -251,7 +251,7 @@ func (t Task) GoString() string { return t.String() }
 
 // Agent returns what the agent may see: the public lane.
 func (t Task) Agent() AgentView {
-	return AgentView{t.view(Public), t.c.Environment, t.c.Assets, t.c.Extraction, t.c.Instruction}
+	return AgentView{view: t.view(Public), env: t.c.Environment, assets: t.c.Assets, extraction: t.c.Extraction, instruction: t.c.Instruction}
 }
 
 // TestSandbox returns what a test sandbox may see: public values and
@@ -315,7 +315,30 @@ type AgentView struct {
 	assets      []Asset
 	extraction  Extraction
 	instruction string
+	mark        string
 }
+
+// Presented returns the view with other values for public resources that it has, and
+// with a mark.
+func (v AgentView) Presented(values map[string]jsontext.Value, mark string) AgentView {
+	v.resources, v.mark = v.payload(), mark
+	for i, r := range v.resources {
+		if value, ok := values[r.Name]; ok {
+			v.resources[i].Value = value
+		}
+	}
+	return v
+}
+
+// Within returns the view with a limit on the agent's time.
+func (v AgentView) Within(limit time.Duration) AgentView {
+	v.env.Timeout = limit
+	return v
+}
+
+// Mark is a random text that no value of the task has, "" if there is none. Whoever puts
+// the values into one text parts them by it, so that no value can end itself.
+func (v AgentView) Mark() string { return v.mark }
 
 // Get returns a public resource.
 func (v AgentView) Get(name string) (Resource, bool) { return v.get(name) }

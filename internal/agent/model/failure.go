@@ -110,7 +110,7 @@ func (c *Client) confirm(ctx context.Context, since time.Time, spent *Spending) 
 	own := Question{Question: harness.Question{System: c.set.System, User: "Say OK."}, Attempt: 1}
 	last := "it was not asked"
 	for n := range confirmTries {
-		if n > 0 && c.exhausted(*spent) {
+		if n > 0 && c.exhausted(*spent, nil) {
 			break
 		}
 		if n > 0 && attended.Pause(ctx, c.pace.first<<n) != nil {

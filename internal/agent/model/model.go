@@ -62,6 +62,9 @@ type Question struct {
 	harness.Question
 	Task    string
 	Attempt int // from 1
+	// Used is what the attempt has used before, for other questions. It is part of its
+	// budget.
+	Used map[string]int64
 }
 
 // Files describes the files of a question in their order, by their digests: neither a
@@ -155,6 +158,16 @@ type Spending struct {
 	Tries    []Try         `json:"tries"`
 }
 
+// Asked is how long the requests took that count for the time limit.
+func (s Spending) Asked() (sum time.Duration) {
+	for _, t := range s.Tries {
+		if !t.Own {
+			sum += time.Duration(t.Took)
+		}
+	}
+	return sum
+}
+
 // Try is one request.
 type Try struct {
 	Began time.Time `json:"began"`
@@ -198,7 +211,7 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 		}
 		// A question that was cut short by a kill may be asked once more: else a resume
 		// would end with another verdict than an undisturbed run.
-		if c.exhausted(res.Spending) && (former == 0 || res.Requests > former) {
+		if c.exhausted(res.Spending, q.Used) && (former == 0 || res.Requests > former) {
 			res.End = OverBudget
 			return res, nil
 		}
@@ -262,11 +275,11 @@ func (s *Spending) count(t try, own bool) {
 }
 
 // exhausted reports whether the budget of an attempt is spent.
-func (c *Client) exhausted(r Spending) bool {
+func (c *Client) exhausted(r Spending, used map[string]int64) bool {
 	s := c.set
-	return s.Requests > 0 && r.Requests >= s.Requests ||
-		s.Tokens > 0 && r.Spent.Input+r.Spent.Output >= s.Tokens ||
-		s.Cost > 0 && c.price(r.Spent) >= s.Cost
+	return s.Requests > 0 && r.Requests+used["requests"] >= s.Requests ||
+		s.Tokens > 0 && r.Spent.Input+r.Spent.Output+used["input_tokens"]+used["output_tokens"] >= s.Tokens ||
+		s.Cost > 0 && c.price(r.Spent)+float64(used["cost_microusd"])/1e6 >= s.Cost
 }
 
 // failed decides whose fault it is that the provider failed a question again and

@@ -20,6 +20,7 @@ const maxOutput = 1_000_000
 type budget struct {
 	limit  Budget
 	prices map[string]Price
+	before used                         // of the limit, by another way
 	note   func(map[string]int64) error // nil is told nothing
 	warn   func(string)
 
@@ -37,10 +38,17 @@ type budget struct {
 	changed  chan struct{}
 }
 
+// used is a part of a limit.
+type used struct {
+	requests, tokens int64
+	cost             float64
+}
+
 // newBudget returns the budget of an attempt.
 func newBudget(cfg Config, o Options) budget {
-	f := o.Former
+	f, u := o.Former, o.Used
 	return budget{limit: cfg.Budget, prices: cfg.Prices, note: o.Note, warn: cfg.Notice, changed: make(chan struct{}),
+		before: used{u["requests"], u["input_tokens"] + u["output_tokens"], float64(u["cost_microusd"]) / 1e6},
 		former: f["requests"], requests: f["requests"], cost: float64(f["cost_microusd"]) / 1e6,
 		used: wire.Usage{Input: f["input_tokens"], Cached: f["cached_input_tokens"], Written: f["cache_write_input_tokens"],
 			Output: f["output_tokens"], ToolCalls: f["tool_calls"]}}
@@ -188,17 +196,20 @@ func (b *budget) reserve(t ticket, sign int64) {
 }
 
 // exhausted reports whether no request is left. An attempt whose run was killed may
-// make one, whatever it had used.
+// make one, whatever it had used then.
 func (b *budget) exhausted() bool {
-	l := b.limit
-	return b.requests > b.former && (l.Requests > 0 && b.requests >= l.Requests ||
-		l.Tokens > 0 && b.used.Input+b.used.Output >= l.Tokens ||
-		l.Cost > 0 && b.cost >= l.Cost)
+	l, f := b.limit, b.before
+	if b.requests <= b.former && f.requests == 0 {
+		return false
+	}
+	return l.Requests > 0 && b.requests+f.requests >= l.Requests ||
+		l.Tokens > 0 && b.used.Input+b.used.Output+f.tokens >= l.Tokens ||
+		l.Cost > 0 && b.cost+f.cost >= l.Cost
 }
 
 func (b *budget) fits(t ticket) bool {
-	return (b.limit.Tokens == 0 || b.used.Input+b.used.Output+b.tokens+t.tokens <= b.limit.Tokens) &&
-		(b.limit.Cost == 0 || b.cost+b.money+t.money <= b.limit.Cost)
+	return (b.limit.Tokens == 0 || b.used.Input+b.used.Output+b.before.tokens+b.tokens+t.tokens <= b.limit.Tokens) &&
+		(b.limit.Cost == 0 || b.cost+b.before.cost+b.money+t.money <= b.limit.Cost)
 }
 
 // settle replaces what was set aside by what the request used.

@@ -188,6 +188,9 @@ type Options struct {
 	// Former is what the attempt used before its run was killed, as [Attempt.Usage]
 	// counts it: it is part of the attempt's usage and of its budget.
 	Former map[string]int64
+	// Used is what the attempt has used before, by another way: it is part of its budget,
+	// and of nothing else that is told of it here.
+	Used map[string]int64
 	// Note is told, before each request and after it, what the attempt has used at
 	// most; nil is told nothing.
 	Note func(usage map[string]int64) error

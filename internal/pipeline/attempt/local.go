@@ -97,7 +97,7 @@ func (l *Local) prepare(ctx context.Context, h *held, req agent.Request) (err er
 	if l.Observe != nil {
 		out.Observe = l.Observe(req.View.ID(), req.Attempt)
 	}
-	h.production, err = l.Agent.Prepare(ctx, req, out)
+	h.production, err = agent.Prepare(ctx, l.Agent, req, out)
 	return err
 }
 

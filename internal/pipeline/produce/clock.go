@@ -13,7 +13,7 @@ type clock struct {
 	expire func()
 
 	mu    sync.Mutex
-	left  time.Duration   // to run, while it is held
+	left  time.Duration   // to run, while it is held or when it has stopped
 	still time.Duration   // that it may stand still
 	timer *attended.Timer // nil when it has stopped for good
 	held  bool
@@ -52,8 +52,19 @@ func (c *clock) resume() {
 func (c *clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-		c.timer = nil
+	if c.timer == nil {
+		return
 	}
+	c.timer.Stop()
+	if !c.held {
+		c.left = c.timer.Left()
+	}
+	c.timer = nil
+}
+
+// remaining returns the time that was left when the clock stopped.
+func (c *clock) remaining() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left
 }

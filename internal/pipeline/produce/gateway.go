@@ -134,8 +134,9 @@ type gate struct {
 	labels   sandbox.Labels
 	box      *watched
 	command  initproc.Command
-	output   int64 // limit on both streams
-	external bool  // tools of the provider are allowed
+	output   int64            // limit on both streams
+	external bool             // tools of the provider are allowed
+	used     map[string]int64 // of the attempt's budget, in other sandboxes
 
 	answer Provider // in the relay's place; nil is none
 	client agentInit
@@ -374,7 +375,7 @@ func (g *gate) serve(ctx context.Context, cancel context.CancelCauseFunc) (*serv
 // token for it.
 func (g *gate) openRelay() error {
 	token := rand.Text()
-	o := relay.Options{Ledger: &g.ledger, Hold: g.hold, Token: token}
+	o := relay.Options{Ledger: &g.ledger, Hold: g.hold, Token: token, Used: g.used}
 	if g.Accounts != nil {
 		o.Former, o.Note = g.Accounts.Begin(g.labels.Task, g.labels.Attempt)
 	}

@@ -73,6 +73,9 @@ type Request struct {
 	// Files is a tar archive of what Command needs, mounted read-only at
 	// [harness.ProgramDir].
 	Files []byte `json:"files,omitzero"`
+	// Used is what the attempt has used of its provider before, in other sandboxes. It is
+	// part of the attempt's budget.
+	Used map[string]int64 `json:"used,omitzero"`
 }
 
 // Session is a prepared sandbox and its workspaces.
@@ -98,6 +101,7 @@ type Session struct {
 type Result struct {
 	Outcome sandbox.Outcome `json:"outcome"`
 	Timeout time.Duration   `json:"timeout_ns"` // the limit that applied
+	Ran     time.Duration   `json:"ran_ns"`     // how much of it the agent has used
 	// Stdout and Stderr may hold secrets of the operator.
 	Stdout []byte `json:"stdout,omitzero"`
 	Stderr []byte `json:"stderr,omitzero"`
@@ -219,6 +223,7 @@ func (s *Session) openBox(ctx context.Context, p *Producer, spec sandbox.Spec) (
 		}
 	}
 	g := p.Gateway.behind(&spec, s.plan)
+	g.used = s.req.Used
 	if s.box, err = p.Engine.Open(ctx, spec); err != nil {
 		return err
 	}
@@ -325,6 +330,7 @@ func (s *Session) Run(ctx context.Context) (Result, error) {
 	}
 	res := s.result(out, stdout.Bytes(), stderr.Bytes())
 	if s.gate != nil {
+		res.Ran = s.limit - s.gate.clock.remaining()
 		s.gate.report(&res)
 	}
 	if s.plan.Output != events.Plain {
@@ -367,7 +373,7 @@ func (s *Session) result(out sandbox.Outcome, stdout, stderr []byte) Result {
 	if s.plan.OldLayout {
 		labels = append(labels, OldLayout)
 	}
-	return Result{Outcome: out, Labels: labels, Timeout: s.limit, Stdout: stdout, Stderr: stderr, Argv: s.plan.Argv,
+	return Result{Outcome: out, Labels: labels, Timeout: s.limit, Ran: out.Duration, Stdout: stdout, Stderr: stderr, Argv: s.plan.Argv,
 		Extract: s.plan.Extract, Target: s.plan.Target, DiskSampled: s.sampled, Public: s.public, Capabilities: s.granted, Metadata: m}
 }
 
