@@ -156,7 +156,7 @@ elsewhere() {
 rm -rf "$out"
 mkdir -p "$(dirname "$out")"
 others=$("$here/engine.sh" "$binary" all | grep -vx "$("$here/engine.sh" "$binary")" || true)
-for name in humaneval mbpp gsm8k truthfulqa bfcl; do
+for name in humaneval mbpp gsm8k truthfulqa bfcl llmbar pandalm judgebench; do
 	if [ -d "data/$name" ]; then
 		check "$name-oracle" all "data/$name" oracle
 		check "$name-null" 0 "data/$name" null
@@ -256,8 +256,8 @@ for name in humaneval-results bbh-outputs responses-samples gaokao mmlu-pro zero
 done
 [ $((runs + present)) -gt 0 ] || die "$dir holds none of the data sets that docs/quickstart.md lists"
 tests=$(SECUREBENCH_DATA=$dir SECUREBENCH_DIFFERENCES=$PWD/$out-differences SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m -v \
-	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|PublicSets|PublicMath|CompareRecorded|BFCL' \
-	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/family/toolcall ./internal/importer) ||
+	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|PublicSets|PublicMath|CompareRecorded|BFCL|Judgements|Lengths' \
+	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/family/toolcall ./internal/family/preferencepair ./internal/importer) ||
 	{ printf '%s\n' "$tests" >&2; die "some verdicts are not those of the data"; }
 # What each of them counted, without the lines of single answers.
 grep -E '^--- |_test\.go:[0-9]+: ([0-9]+ |[^ ]+: [0-9]+ agree)' <<<"$tests"

@@ -48,6 +48,17 @@ import() {
 for name in humaneval mbpp gsm8k truthfulqa quixbugs evoeval; do
 	import "$name" "$name" "$dir/$name/public/rows.jsonl" "$dir/$name.jsonl"
 done
+import llmbar llmbar "$dir/llmbar/public/rows.jsonl" "$dir/llmbar.jsonl"
+import pandalm pandalm "$dir/pandalm/public/rows.jsonl" "$dir/pandalm.jsonl" "$dir/pandalm/data/testset-v1.json"
+pairs=("$dir"/judgebench/data/*.jsonl)
+if [ -e "${pairs[0]}" ]; then
+	mkdir -p data
+	cat "${pairs[@]}" >data/judgebench.jsonl
+	import judgebench judgebench data/judgebench.jsonl
+	rm data/judgebench.jsonl
+else
+	import judgebench judgebench "$dir/judgebench.jsonl"
+fi
 import classeval classeval "$dir/classeval/public/rows.jsonl" "$dir/classeval.jsonl" "$dir/ClassEval_data.json"
 languages=("$dir"/humaneval-x/public/*.jsonl)
 if [ -e "${languages[0]}" ]; then

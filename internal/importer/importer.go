@@ -41,6 +41,10 @@ const (
 	// APPS and CodeContests are problems of contests.
 	APPS         = "apps"
 	CodeContests = "codecontests"
+	// LLMBar, PandaLM and JudgeBench are pairs of answers.
+	LLMBar     = "llmbar"
+	PandaLM    = "pandalm"
+	JudgeBench = "judgebench"
 	// Harbor and TerminalBench are folders of tasks.
 	Harbor        = "harbor"
 	TerminalBench = "terminal-bench"
@@ -51,7 +55,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, APPS, CodeContests, Harbor, TerminalBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, APPS, CodeContests, LLMBar, PandaLM, JudgeBench, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -182,7 +186,7 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), apps(), codeContests()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), apps(), codeContests(), llmBar(), pandaLM(), judgeBench()}
 }
 
 // converter is what a conversion may use besides the row itself.
