@@ -7,6 +7,7 @@ import (
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/multimodalqa"
 	"securebench/internal/family/multiplechoice"
+	"securebench/internal/family/preferencepair"
 	"securebench/internal/family/repopatch"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/family/terminaltask"
@@ -24,5 +25,6 @@ func All() family.Registry {
 		terminaltask.Family(),
 		toolcall.Family(),
 		multimodalqa.Family(),
+		preferencepair.Family(),
 	)...)
 }

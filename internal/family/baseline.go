@@ -10,6 +10,9 @@ type Baseline struct {
 	Answer func(task.AgentView) (string, bool)
 	// Shown says that its rate is of interest even where another's is better.
 	Shown bool
+	// Chance returns the probability that such a guess passes a row; nil is that of the
+	// family.
+	Chance func(Case) float64
 }
 
 // Constants returns baselines that give the same answer to every row, one for

@@ -25,9 +25,9 @@ const baselineLevel = 0.001
 
 // rowBaselines holds the results of a family's baselines on one row.
 type rowBaselines struct {
-	chance float64
+	chance []float64 // by baseline
 	known  bool
-	passed []bool // by baseline
+	passed []bool
 	tried  []bool // the others had no answer
 }
 
@@ -37,12 +37,9 @@ func (cfg Config) tryBaselines(ctx context.Context, t task.Task, v family.Verifi
 	if len(fam.Baselines) == 0 {
 		return nil, nil
 	}
-	b := &rowBaselines{chance: unknownChance, passed: make([]bool, len(fam.Baselines)), tried: make([]bool, len(fam.Baselines))}
-	if fam.Chance != nil {
-		if c, ok := fam.Chance(at.Evaluator); ok {
-			b.chance, b.known = c, true
-		}
-	}
+	n := len(fam.Baselines)
+	b := &rowBaselines{chance: make([]float64, n), passed: make([]bool, n), tried: make([]bool, n)}
+	b.known = b.chances(fam, at)
 	view, verdicts := t.Agent(), map[string]bool{}
 	for i, base := range fam.Baselines {
 		text, ok := base.Answer(view)
@@ -62,6 +59,25 @@ func (cfg Config) tryBaselines(ctx context.Context, t task.Task, v family.Verifi
 		b.tried[i], b.passed[i] = true, pass
 	}
 	return b, nil
+}
+
+// chances sets how likely the baselines' guesses pass, and reports whether that is known.
+func (b *rowBaselines) chances(fam family.Family, at family.Case) (known bool) {
+	chance, known := unknownChance, false
+	if fam.Chance != nil {
+		if c, ok := fam.Chance(at.Evaluator); ok {
+			chance, known = c, true
+		}
+	}
+	own := 0
+	for i, base := range fam.Baselines {
+		b.chance[i] = chance
+		if base.Chance != nil {
+			b.chance[i] = base.Chance(at)
+			own++
+		}
+	}
+	return known || own == len(fam.Baselines)
 }
 
 // Baselines collects the results of each family's baselines on a pack.
@@ -122,15 +138,13 @@ func (b *Baselines) Results() []FamilyBaselines {
 
 func judgeBaselines(name string, bases []family.Baseline, rows []*rowBaselines) FamilyBaselines {
 	out := FamilyBaselines{Family: name, Rows: len(rows), KnownChance: true}
-	chances := make([]float64, len(rows))
-	for i, r := range rows {
+	for _, r := range rows {
 		out.KnownChance = out.KnownChance && r.known
-		chances[i] = r.chance
 	}
-	everywhere := passesByChance(chances)
+	dist := distributions{}
 	different := map[string]bool{} // which rows pass, of the baselines that pass any
 	for i, base := range bases {
-		r, pattern := judgeBaseline(base.Name, i, rows, everywhere)
+		r, pattern := judgeBaseline(base.Name, i, rows, &dist)
 		r.shown = base.Shown
 		if r.Passed > 0 {
 			different[pattern] = true
@@ -146,26 +160,37 @@ func judgeBaselines(name string, bases []family.Baseline, rows []*rowBaselines) 
 }
 
 // judgeBaseline counts the passes of baseline i and names the rows that they
-// are of; everywhere is what chance makes of all rows.
-func judgeBaseline(name string, i int, rows []*rowBaselines, everywhere []float64) (r BaselineResult, pattern string) {
+// are of.
+func judgeBaseline(name string, i int, rows []*rowBaselines, known *distributions) (r BaselineResult, pattern string) {
 	r.Name = name
 	passes, chances := make([]byte, len(rows)), []float64(nil)
 	for j, row := range rows {
 		if !row.tried[i] {
 			continue
 		}
-		chances = append(chances, row.chance)
+		chances = append(chances, row.chance[i])
 		if row.passed[i] {
 			r.Passed, passes[j] = r.Passed+1, 1
 		}
 	}
-	dist := everywhere
-	if len(chances) < len(rows) {
-		dist = passesByChance(chances)
-	}
+	dist := known.of(chances)
 	r.Tried, r.Chance = len(chances), sum(chances)/float64(max(len(chances), 1))
 	r.P = min(sum(dist[min(r.Passed, len(dist)):]), 1)
 	return r, string(passes)
+}
+
+// distributions are those of the rows' chances, which most baselines share.
+type distributions []struct{ chances, passes []float64 }
+
+func (d *distributions) of(chances []float64) []float64 {
+	for _, known := range *d {
+		if slices.Equal(known.chances, chances) {
+			return known.passes
+		}
+	}
+	passes := passesByChance(chances)
+	*d = append(*d, struct{ chances, passes []float64 }{chances, passes})
+	return passes
 }
 
 // passesByChance returns how likely it is that chance passes 0, 1, 2 and more

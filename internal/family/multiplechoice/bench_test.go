@@ -16,7 +16,7 @@ func BenchmarkMatch(b *testing.B) {
 	for name, unit := range map[string]string{
 		"stars": "*", "leads": "answer ", "labels": "A, ", "lines": "Answer: A\n", "letters": "é",
 		"quotes": "“", "marks": "e\u0301", "negators": "not answer ", "blank": " ", "separators": "A)-",
-		"breaks": "\u2028", "bare": "A\n", "dollars": "$", "texts": "dns\n", "capitals": "İ", "sigma": "Σ", "clauses": "so ",
+		"breaks": "\u2028", "bare": "A\n", "dollars": "$", "texts": "dns\n", "capitals": "İ", "sigma": "Σ", "clauses": "so ", "choices": "I choose B\n",
 	} {
 		for _, prefix := range []string{"", "Answer: "} {
 			candidate := prefix + strings.Repeat(unit, 1<<20/len(unit))

@@ -231,7 +231,7 @@ func TestLaneTable(t *testing.T) {
 		"desktop_task":    "success_check=hidden",
 		"artifact_task":   "reference_artifact=hidden rubric=hidden",
 		"multimodal_qa":   "answer=hidden match=hidden rubric=hidden",
-		"preference_pair": "preference=hidden rubric=hidden",
+		"preference_pair": "decide=hidden orders=evaluation_inputs preference=hidden rubric=hidden",
 	}
 	got := map[string]string{}
 	for name, f := range registry() {

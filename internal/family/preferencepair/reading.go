@@ -1,0 +1,139 @@
+package preferencepair
+
+import (
+	"fmt"
+	"strings"
+
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/compare"
+	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
+	"securebench/internal/verdict"
+)
+
+// A reader reads verdicts as multiple_choice reads choices, and in the forms that judges
+// use beside those.
+type reader struct {
+	*compare.Choices
+	question *answer.Question
+	options  answer.Options
+}
+
+// asked is the question that every pair asks, whose words change no verdict.
+const asked = "Which of the two candidates, responses, outputs or answers of the assistants is the better one, the winner, preferred, preferable, " +
+	"stronger or superior overall, slightly, much or significantly, or is it a tie?"
+
+// newReader returns the reader of verdicts, which is the same for all rows.
+func newReader() (reader, error) {
+	choices, err := compare.NewChoices(labels())
+	if err != nil {
+		return reader{}, fmt.Errorf("preparing the verdicts: %w", err)
+	}
+	return reader{choices, answer.Ask(asked, "", vocabulary.Every), answer.Options{Labels: true, Marks: marks()}}, nil
+}
+
+// marks lead to a verdict, beside those of every answer.
+func marks() []string {
+	var out []string
+	for _, noun := range []string{"verdict", "preference", "preferred candidate", "preferred response", "preferred output", "better candidate", "better response",
+		"better output", "better answer", "winner", "judgment", "judgement"} {
+		out = append(out, noun+":", noun+" is:", noun+" is")
+	}
+	return out
+}
+
+// The forms of verdicts that are written in another way before they are read.
+var (
+	// brackets are the marks that judges are asked for, such as [[A]] and [[A>>B]].
+	brackets = lazyregexp.New(`\[\[\s*([A-Ca-c]|[Tt]ie|TIE|[AB]\s*(?:>{1,2}|<{1,2}|=)\s*[AB])\s*\]\]`)
+	// names are what a candidate is called before its label.
+	names = lazyregexp.New(`\b(?:[Oo]utput|[Rr]esponse|[Aa]ssistant|[Aa]nswer|[Cc]andidate|[Mm]odel|[Cc]ompletion)(?:[ _]?\(([ABab])\)|[ _]([AB])\b|_([ab])\b)`)
+	// wins, prefers and reasons are sentences that name the better one, with what they say
+	// beside that: the verb, the candidate that it is better than, and why.
+	wins    = lazyregexp.New(`(Option \([ABab]\)) wins\b`)
+	prefers = lazyregexp.New(`\b(?:prefer|favou?r|pick) (Option \([ABab]\)|[AB]\b)(?: (?:over|to) (?:Option \([ABab]\)|[AB]\b))?`)
+	than    = lazyregexp.New(`\b(better|stronger|preferable|preferred|superior)((?: overall)?) (?:than|to|over) (?:Option \([ABab]\)|[AB]\b)`)
+	reasons = lazyregexp.New(`\b(is (?:the |slightly |significantly |much )*(?:better|stronger|preferable|preferred|superior)(?: one| candidate| response| output| answer| overall)?),? (?:because|since) [^.\n]*`)
+	// members are names of JSON members that hold a verdict.
+	members = lazyregexp.New(`(?i)"(?:preference|preferred|winner|better|best|verdict|judge?ment)"(\s*:)`)
+)
+
+// plainly writes the verdicts of a text in the forms of answers. It reports false for one
+// with different marks in brackets. Where there is one, boxes are of what is judged.
+func plainly(text string) (string, bool) {
+	text = answer.Said(text)
+	mark, one := "", true
+	text = brackets.ReplaceAllStringFunc(text, func(s string) string {
+		s = strings.ToUpper(strings.Join(strings.Fields(strings.Trim(s, "[]")), ""))
+		one = one && (mark == "" || mark == s)
+		mark = s
+		return openMark + bracketed(s) + "}"
+	})
+	if last := strings.LastIndex(text, openMark); last >= 0 {
+		text = text[strings.LastIndexAny(text[:last], "\r\n")+1:] // all marks are the same
+		text = strings.ReplaceAll(boxes.Replace(text), openMark, `\boxed{`)
+	}
+	text = names.ReplaceAllString(text, "Option ($1$2$3)")
+	text = prefers.ReplaceAllString(text, "choose $1")
+	text = wins.ReplaceAllString(text, "$1 is better")
+	text = than.ReplaceAllString(text, "$1$2")
+	text = reasons.ReplaceAllString(text, "$1")
+	return members.ReplaceAllString(text, `"answer"$1`), one
+}
+
+// openMark stands for the beginning of a mark in brackets until other boxes are gone. What
+// has it already reads as a mark only beside one, of which it would be another.
+const openMark = "\ue010mark{"
+
+var boxes = strings.NewReplacer(`\boxed`, `\mbox`, `\fbox`, `\mbox`) //nolint:gochecknoglobals // a constant
+
+// bracketed returns the label that a mark in brackets names.
+func bracketed(s string) string {
+	sign := strings.IndexAny(s, "<>=")
+	switch {
+	case len(s) == 1:
+		return s
+	case sign < 0 || s[sign] == '=':
+		return "tie"
+	case s[sign] == '>':
+		return s[:1]
+	}
+	return s[len(s)-1:]
+}
+
+// verdict returns what a text says of the presentation, or why it says nothing. Cut says
+// that the text was cut off.
+func (r reader) verdict(text string, cut bool) (compare.Set, verdict.Reason, string) {
+	text, one := plainly(text)
+	reply := answer.Read(text, r.question, r.options)
+	switch {
+	case reply.Blank():
+		return 0, verdict.EmptyCandidate, "the text is blank"
+	case !one:
+		return 0, verdict.AmbiguousAnswer, "the text has different marks in brackets"
+	}
+	got, reason, message := answer.Decide(reply, r, cut)
+	switch {
+	case reason != "":
+		return 0, reason, message
+	case got.Value.Several():
+		return 0, verdict.AmbiguousAnswer, "the text gives several verdicts at once"
+	}
+	return got.Value, "", ""
+}
+
+// Read reads what a mark leads to, or a form encloses. A mark in brackets is a verdict
+// whatever is said of the candidates beside it, unless the words before it deny it.
+func (r reader) Read(q *answer.Question, st answer.Statement) answer.Reading[compare.Set] {
+	if st.Rank != answer.Boxed {
+		return r.Choices.Read(q, st)
+	}
+	if before := strings.TrimRight(st.Before, " *_`"); !strings.HasSuffix(before, ":") {
+		words := q.Words(before)
+		if q.Opposes(words[max(0, len(words)-2):], nil) != nil {
+			return answer.Reading[compare.Set]{Finding: answer.Unclear, Why: "a word before the verdict denies it"}
+		}
+	}
+	st.Before, st.After = "", ""
+	return r.Choices.Read(q, st)
+}
