@@ -9,8 +9,8 @@ import (
 )
 
 // ofShards checks what "run" is to be given for every shard of a run, before many of
-// them try, and returns the configuration.
-func (a *app) ofShards(ctx context.Context, args []string) (*config.Tester, error) {
+// them try, or for a run with a hub at an address, and returns the configuration.
+func (a *app) ofShards(ctx context.Context, hub string, args []string) (*config.Tester, error) {
 	var f runFlags
 	c := a.runCommand(&f)
 	c.InitDefaultHelpFlag()
@@ -23,6 +23,7 @@ func (a *app) ofShards(ctx context.Context, args []string) (*config.Tester, erro
 			return nil, usageError(fmt.Errorf("leave out --%s: each shard is only given what the run is made of", name))
 		}
 	}
+	f.hub = hub
 	rest := c.Flags().Args()
 	if len(rest) > 1 {
 		return nil, usageError(errors.New("give one PACK"))

@@ -10,9 +10,9 @@ import (
 	"securebench/internal/config"
 )
 
-// Check checks what "securebench run" is to be given for every shard of a run, and
-// returns the configuration.
-type Check func(ctx context.Context, args []string) (*config.Tester, error)
+// Check checks what "securebench run" is to be given for every shard of a run, or for a
+// run with a hub at an address, which is "" for shards, and returns the configuration.
+type Check func(ctx context.Context, hub string, args []string) (*config.Tester, error)
 
 // group is the commands in their surroundings.
 type group struct {

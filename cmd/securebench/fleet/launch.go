@@ -61,7 +61,8 @@ holds their credential under the key "credential"; the words after -- are more f
 securebench worker.
 
 With --serve, the run itself is printed as a StatefulSet of one pod, in RUN, with the
-service by which workers of the cluster reach it: delete it when the run has finished.`
+service by which workers of the cluster reach it: delete it when the run has finished.
+The words after -- may include --lease, --inflight and --metrics.`
 
 func (g group) launchCommand() *cobra.Command {
 	c := &cobra.Command{Use: "launch", Short: "Write what starts a run on other machines", Long: launchHelp}
@@ -207,7 +208,7 @@ func (g group) shards(ctx context.Context, args []string, throttle int) (of laun
 
 // checkArguments refuses arguments that no shard could run with.
 func (g group) checkArguments(ctx context.Context, args []string, m record.Manifest) error {
-	t, err := g.check(ctx, args)
+	t, err := g.check(ctx, "", args)
 	if err != nil {
 		return fmt.Errorf("after --: %w", err)
 	}

@@ -34,7 +34,7 @@ func (g group) k8sHub(ctx context.Context, k launch.Kubernetes, of launch.Hub, a
 	if of.Work, err = os.Getwd(); err != nil {
 		return fmt.Errorf("finding the current folder: %w", err)
 	}
-	t, err := g.check(ctx, args[1:])
+	t, err := g.check(ctx, fmt.Sprintf("0.0.0.0:%d", of.Port), args[1:])
 	if err != nil {
 		return fmt.Errorf("after --: %w", err)
 	}

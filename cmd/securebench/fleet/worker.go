@@ -52,7 +52,7 @@ func (g group) workerCommand() *cobra.Command {
 	c.Flags().StringVar(&f.roles, "roles", "", "`ROLES` of the credential to take: produce, verify or produce,verify (default all)")
 	c.Flags().IntVar(&f.slots, "slots", 0, "do `N` jobs at the same time (default what the machine holds, at most min(cores, 4))")
 	c.Flags().StringVar(&f.cache, "cache", "", "`DIR` for files of packs while a run is served, results that it does not have yet, and agents' programs, 8 GiB at most (default securebench/worker in the user's cache)")
-	c.Flags().StringVar(&f.mirror, "image-mirror", "", "pull images from the registry `HOST[:PORT][/PATH]` instead of their own")
+	c.Flags().StringVar(&f.mirror, "image-mirror", "", "pull images from the registry `HOST[:PORT][/PATH]`, and from their own what it does not have")
 	c.Flags().StringVar(&f.runtime, "runtime", "", "sandbox.runtime of the run, if it has one: the runtime class `NAME` of the engine")
 	c.Flags().DurationVar(&f.grace, "grace", 30*time.Minute, "`TIME` to finish in when told to stop")
 	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "`TIME` to wait for a run when there is nothing to do (0 is without end)")

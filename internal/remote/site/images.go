@@ -122,7 +122,8 @@ func (i *images) find(ctx context.Context, want sandbox.Image) (sandbox.Image, e
 	return want, fmt.Errorf("this worker does not have the image %s, and the run knows no registry that has it: put %s on the worker, or use an image from a registry", want.Ref, want.ID)
 }
 
-// pull pulls an image by its registry digest.
+// pull pulls an image by its registry digest: from the mirror, or from its own registry if
+// there is none or it does not have the image.
 func (i *images) pull(ctx context.Context, want sandbox.Image) (sandbox.Image, error) {
 	puller, ok := i.engine.(sandbox.Puller)
 	if !ok {
@@ -134,9 +135,18 @@ func (i *images) pull(ctx context.Context, want sandbox.Image) (sandbox.Image, e
 	case <-ctx.Done():
 		return want, context.Cause(ctx)
 	}
+	is, err := i.pullFrom(ctx, puller, want, mirrored(want.Digest, i.mirror))
+	if err != nil && i.mirror != "" && ctx.Err() == nil {
+		i.say(fmt.Sprintf("the mirror does not provide an image: %v; asking its own registry", err))
+		is, err = i.pullFrom(ctx, puller, want, want.Digest)
+	}
+	return is, err
+}
+
+// pullFrom pulls an image by a name.
+func (i *images) pullFrom(ctx context.Context, puller sandbox.Puller, want sandbox.Image, ref string) (sandbox.Image, error) {
 	ctx, stop := attended.WithTimeout(ctx, pullTime)
 	defer stop()
-	ref := mirrored(want.Digest, i.mirror)
 	i.say("pulling image " + ref)
 	began := time.Now()
 	is, err := i.pullPatiently(ctx, puller, ref)

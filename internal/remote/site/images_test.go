@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,12 +85,16 @@ func TestPull(t *testing.T) {
 		asked   string
 		pauses  int
 		err     string
+		said    string
 	}{
 		"right":                    {want: theirs, answers: []error{nil}, id: "sha256:a", asked: "reg.example/a@sha256:d"},
 		"there by its name":        {want: theirs, has: map[string]sandbox.Image{theirs.Ref: theirs}},
 		"there by its ID":          {want: theirs, has: map[string]sandbox.Image{theirs.ID: theirs}},
 		"another by its name":      {want: theirs, has: map[string]sandbox.Image{theirs.Ref: {ID: "sha256:b"}}, answers: []error{nil}, id: "sha256:a", asked: "reg.example/a@sha256:d"},
 		"of the mirror":            {want: theirs, mirror: "mirror.example:5000/all/", answers: []error{nil}, id: "sha256:a", asked: "mirror.example:5000/all/a@sha256:d"},
+		"not in the mirror":        {want: theirs, mirror: "mirror.example", answers: []error{errors.New("404 not found"), nil}, id: "sha256:a", asked: "reg.example/a@sha256:d", said: "the mirror does not provide an image: 404 not found; asking its own registry"},
+		"in neither":               {want: theirs, mirror: "mirror.example", answers: []error{errors.New("404 not found"), errors.New("403 denied")}, asked: "reg.example/a@sha256:d", err: "403 denied"},
+		"a mirror that is busy":    {want: theirs, mirror: "mirror.example", answers: append(slices.Repeat([]error{busy}, pullTries), nil), id: "sha256:a", asked: "reg.example/a@sha256:d", pauses: pullTries - 1},
 		"busy twice":               {want: theirs, answers: []error{busy, busy, nil}, id: "sha256:a", asked: "reg.example/a@sha256:d", pauses: 2},
 		"busy for good":            {want: theirs, answers: []error{busy}, asked: "reg.example/a@sha256:d", pauses: pullTries - 1, err: "the registry is busy"},
 		"another image":            {want: theirs, answers: []error{nil}, id: "sha256:b", asked: "reg.example/a@sha256:d", err: "is another one on this worker: sha256:b instead of sha256:a"},
@@ -111,9 +116,14 @@ func TestPull(t *testing.T) {
 				e.has[ref] = img
 			}
 			i, pauses, pulled := e.of(map[string]sandbox.Image{c.want.Ref: c.want}, c.mirror)
+			var said []string
+			i.say = func(text string) { said = append(said, text) }
 			got, err := i.get(t.Context(), c.want)
 			if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("%v, want %q", err, c.err)
+			}
+			if c.said != "" && !slices.Contains(said, c.said) {
+				t.Errorf("%q does not say %q", said, c.said)
 			}
 			if last := strings.Join(e.asked[max(0, len(e.asked)-1):], ""); last != c.asked || len(*pauses) != c.pauses {
 				t.Errorf("asked for %q, with %v in between", e.asked, *pauses)
