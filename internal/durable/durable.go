@@ -105,8 +105,11 @@ func LinkOpen(f *os.File, root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	open := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // its name could be another file's by now
-	err = unix.Linkat(unix.AT_FDCWD, open, int(dir.Fd()), path.Base(name), unix.AT_SYMLINK_FOLLOW)
+	fd := int(f.Fd()) // its name could be another file's by now
+	err = unix.Linkat(fd, "", int(dir.Fd()), path.Base(name), unix.AT_EMPTY_PATH)
+	if errors.Is(err, unix.ENOENT) { // also where only root may do so
+		err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), int(dir.Fd()), path.Base(name), unix.AT_SYMLINK_FOLLOW)
+	}
 	return errors.Join(os.NewSyscallError("linkat", err), dir.Close())
 }
 

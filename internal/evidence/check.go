@@ -17,6 +17,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/rowset"
+	"securebench/internal/source"
 	"securebench/internal/verdict"
 )
 
@@ -418,7 +419,7 @@ func (c *check) extras(folder string) {
 		return
 	}
 	c.name(folder)
-	_ = fs.WalkDir(c.fsys, folder, func(name string, e fs.DirEntry, err error) error {
+	_ = source.WalkDir(c.fsys, folder, func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case c.ctx.Err() != nil:
 			return fs.SkipAll

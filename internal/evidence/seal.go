@@ -42,7 +42,7 @@ type index map[string]fileSum
 // historyFiles reads what is in history/, the list itself apart.
 func historyFiles(fsys fs.FS) (index, error) {
 	out := index{}
-	err := fs.WalkDir(fsys, record.HistoryName, func(name string, e fs.DirEntry, err error) error {
+	err := source.WalkDir(fsys, record.HistoryName, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name == record.HistoryName {
 			return fs.SkipAll
 		}

@@ -77,6 +77,9 @@ func FS(root *os.Root) fs.FS { return tree{root} }
 
 type tree struct{ root *os.Root }
 
+// OpensFiles reports whether a file system is one of [FS], which opens no special file.
+func OpensFiles(fsys fs.FS) bool { _, ok := fsys.(tree); return ok }
+
 func (t tree) Open(name string) (fs.File, error) {
 	f, err := OpenIn(t.root, name, os.O_RDONLY, 0)
 	if err == nil {

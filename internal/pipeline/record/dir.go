@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -186,25 +185,50 @@ func (d *Dir) Tidy() error {
 	if err != nil {
 		return fmt.Errorf("removing unfinished copies of shards: %w", err)
 	}
-	var folders []string
 	for _, top := range []string{HistoryName, RestrictedName} {
-		err := fs.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
-			if err == nil && e.IsDir() && name != RestrictedName {
-				folders = append(folders, name)
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		})
-		if err != nil {
+		if err := d.removeEmpty(top); err != nil {
 			return fmt.Errorf("looking for empty folders: %w", err)
 		}
 	}
-	for _, name := range slices.Backward(folders) {
-		_ = d.root.Remove(name) // fails, as intended, if it is not empty
-	}
 	return nil
+}
+
+// removeEmpty removes the folders below one that have no file, and [HistoryName] itself.
+func (d *Dir) removeEmpty(top string) error {
+	type folder struct {
+		name  string
+		above int // the place of the one above it
+		full  bool
+	}
+	var all []folder
+	at := -1 // the folder whose content is being visited
+	err := source.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for at >= 0 && all[at].name != path.Dir(name) {
+			at = all[at].above
+		}
+		if e.IsDir() {
+			all = append(all, folder{name, at, name == RestrictedName})
+			at = len(all) - 1
+		} else if at >= 0 {
+			all[at].full = true
+		}
+		return nil
+	})
+	for i := len(all) - 1; i >= 0; i-- {
+		f := all[i]
+		if f.full || d.root.Remove(f.name) != nil { // something may have come into it
+			if f.above >= 0 {
+				all[f.above].full = true
+			}
+		}
+	}
+	return err
 }
 
 func (d *Dir) makeFolders() error {

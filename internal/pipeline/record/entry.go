@@ -14,6 +14,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"securebench/internal/digest"
+	"securebench/internal/source"
 )
 
 // MaxLine is the maximum length of a line in bytes, for writing and reading.
@@ -83,7 +84,21 @@ func (e Entry) Authentic(salt digest.Salt) bool {
 // ReadFile reads a regular file of at most limit bytes. An untrusted directory
 // may contain an endless pipe, or files larger than memory.
 func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
-	info, err := fs.Lstat(fsys, name)
+	if !source.OpensFiles(fsys) {
+		info, err := fs.Lstat(fsys, name)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s is not a regular file", name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	in, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	info, err := in.Stat()
 	switch {
 	case err != nil:
 		return nil, err
@@ -92,7 +107,15 @@ func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	case info.Size() > limit:
 		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
 	}
-	return fs.ReadFile(fsys, name)
+	data := make([]byte, info.Size()+1) // of which the last byte shows whether it has grown
+	n, err := io.ReadFull(in, data)
+	switch {
+	case err == nil:
+		return nil, fmt.Errorf("%s grows while it is read", name)
+	case !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF):
+		return nil, err
+	}
+	return data[:n], nil
 }
 
 // CandidatePath returns the path of a candidate in an output directory.

@@ -33,7 +33,7 @@ func (d *Dir) foreign(e fs.DirEntry) error {
 		if !e.IsDir() {
 			return fmt.Errorf("%s is %s, %w", name, source.FileType(e.Type()), ErrForeign)
 		}
-		return fs.WalkDir(d.FS(), name, func(below string, e fs.DirEntry, err error) error {
+		return source.WalkDir(d.FS(), name, func(below string, e fs.DirEntry, err error) error {
 			folder := err == nil && e.IsDir() && (below == name || name != CandidatesName)
 			if err != nil || folder || e.Type().IsRegular() {
 				return err

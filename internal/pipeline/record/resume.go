@@ -32,8 +32,9 @@ type Former struct {
 	Final bool
 	// Only, unless nil, reports whether a record is of interest: the files of others are
 	// not looked at.
-	Only func(Entry) bool
-	dir  *Dir
+	Only  func(Entry) bool
+	dir   *Dir
+	sound map[string]bool // candidates in the store that were read whole
 }
 
 // Former reads the existing part of a run; nil means that there is nothing to
@@ -476,7 +477,7 @@ func (d *Dir) keepCopy(name, to string) error {
 // kept line names, such as those of an attempt without a record.
 func (d *Dir) orphans(named map[string]bool) (out []string, err error) {
 	for _, top := range []string{CandidatesName, RestrictedName} {
-		err := fs.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
+		err := source.WalkDir(d.FS(), top, func(name string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}

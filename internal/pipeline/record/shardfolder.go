@@ -122,13 +122,22 @@ func (f ShardFolder) Open(name string) (*os.File, error) {
 	return source.OpenIn(f.root, name, os.O_RDONLY, 0)
 }
 
-// Stored checks a candidate of the earlier part.
+// Stored checks a candidate of the earlier part, once for all attempts that left it.
 func (f *Former) Stored(sum string) error {
+	if f.sound[sum] {
+		return nil
+	}
 	name, err := CandidatePath(sum)
 	if err != nil {
 		return err
 	}
 	_, err = candidate.Check(func() (io.ReadCloser, error) { return source.OpenIn(f.dir.root, name, os.O_RDONLY, 0) }, sum, io.Discard)
+	if err == nil {
+		if f.sound == nil {
+			f.sound = map[string]bool{}
+		}
+		f.sound[sum] = true
+	}
 	return err
 }
 
