@@ -192,7 +192,7 @@ func printBaselines(w io.Writer, asJSON bool, all []FamilyBaselines) error {
 		}
 		for i, r := range f.Results {
 			beaten = beaten || r.Beats
-			if asJSON || i > 0 && !r.Beats && !r.shown {
+			if asJSON || i > 0 && !r.Beats && (!r.shown || f.Results[0].Passed == 0) {
 				continue
 			}
 			if _, err := fmt.Fprintln(w, baselineLine(f, r, i == 0)); err != nil {
