@@ -94,6 +94,27 @@ func TestStatedCalls(t *testing.T) {
 	}
 }
 
+// TestCallsSample: the sample of BFCL is sound, and validate says what declining passes.
+func TestCallsSample(t *testing.T) {
+	t.Parallel()
+	pack := patient(t, filepath.Join("..", "..", "packs", "bfcl-sample"))
+	rows, err := os.ReadFile(filepath.Join(pack, "tasks.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declined, all := bytes.Count(rows, []byte(`"expected_calls":[]`)), bytes.Count(rows, []byte("\n"))
+	checked := securebench(t, nil, "pack", "check", pack, "--strict")
+	valid := securebench(t, nil, "validate", pack, "--strict")
+	if checked.code != exitDone || valid.code != exitDone || strings.Contains(checked.stderr+valid.stderr, "warning") {
+		t.Errorf("exits %d and %d\n%s%s%s", checked.code, valid.code, checked.stderr, valid.stdout, valid.stderr)
+	}
+	for _, rate := range []string{fmt.Sprintf(`"declining", which passes %d of %d rows`, declined, all), `"every tool", which passes 0 of`, `"nothing", which passes 0 of`} {
+		if !strings.Contains(valid.stdout, rate) {
+			t.Errorf("validate does not say %s:\n%s", rate, valid.stdout[max(0, len(valid.stdout)-600):])
+		}
+	}
+}
+
 // TestServedToolsArePending: a row whose tools must be called loads, says what is missing,
 // and its agent is not run; one that doing nothing would pass is refused.
 func TestServedToolsArePending(t *testing.T) {

@@ -1,8 +1,10 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,11 +45,11 @@ func bfclCounted(category string) bool {
 func bfclSkipped(category string) string {
 	switch category {
 	case "java", "simple_java", "javascript", "simple_javascript":
-		return "their values are literals of another language than Python"
+		return "with literals of another language than Python"
 	case "live_relevance":
-		return "any call of a tool would pass"
+		return "passed by any call of a tool"
 	}
-	return "they are not of single turns, or their tools must be called"
+	return "not of a single turn, or with tools that must be called"
 }
 
 func bfcl() dataset {
@@ -58,6 +60,7 @@ func bfcl() dataset {
 		licence: apacheLicence,
 		rows:    bfclRows,
 		notes:   bfclNotes,
+		checked: true,
 		about: `# Berkeley Function-Calling Leaderboard
 
 Rows of the Berkeley Function-Calling Leaderboard (BFCL), from the repository
@@ -283,7 +286,7 @@ func (r *bfclFolder) next() (*object, error) {
 		closing := r.file.Close()
 		r.rows = nil
 		switch {
-		case err != io.EOF: //nolint:errorlint // as lines.next returns it
+		case !errors.Is(err, io.EOF):
 			return nil, err
 		case closing != nil:
 			return nil, closing
@@ -323,10 +326,10 @@ func (r *bfclFolder) open() error {
 }
 
 func (r *bfclFolder) readAnswers(name string) error {
-	if _, err := os.Stat(name); os.IsNotExist(err) {
+	f, err := source.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the rows have them
 	}
-	f, err := source.Open(name)
 	if err != nil {
 		return fmt.Errorf("opening the accepted values: %w", err)
 	}
@@ -334,7 +337,7 @@ func (r *bfclFolder) readAnswers(name string) error {
 	rows := newLines(io.TeeReader(f, r.sum), name)
 	for {
 		o, err := rows.next()
-		if err == io.EOF { //nolint:errorlint // as lines.next returns it
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

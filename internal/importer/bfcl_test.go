@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/datatest"
@@ -40,7 +41,7 @@ func TestBFCLRows(t *testing.T) {
 		t.Error(diff)
 	}
 	left := []string{`live_1: no value is accepted for the parameter "n", which cannot be left out`,
-		"2 rows of simple_java: their values are literals of another language than Python"}
+		"2 rows of simple_java: with literals of another language than Python"}
 	if diff := cmp.Diff(left, sum.LeftOut); diff != "" {
 		t.Error(diff)
 	}
@@ -85,7 +86,7 @@ func TestBFCLFolder(t *testing.T) {
 	if diff := cmp.Diff(read(t, oneFile, "tasks.jsonl"), read(t, dir, "tasks.jsonl")); diff != "" {
 		t.Error(diff)
 	}
-	if want := []string{"1 rows of multi_turn_base: they are not of single turns, or their tools must be called"}; !slices.Equal(sum.LeftOut, want) {
+	if want := []string{"1 row of multi_turn_base: not of a single turn, or with tools that must be called"}; !slices.Equal(sum.LeftOut, want) {
 		t.Errorf("left out %q", sum.LeftOut)
 	}
 	put("possible_answer/BFCL_v4_multiple.json", `{"id": "multiple_8", `+truth)
@@ -112,6 +113,23 @@ func TestBFCLProblems(t *testing.T) {
 		if _, _, err := run(t, importer.BFCL, change(bfclRow, was, tt.is), importer.Options{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", was, err, tt.want)
 		}
+	}
+}
+
+// TestBFCLRefused: a row that the family refuses is left out, with the reason.
+func TestBFCLRefused(t *testing.T) {
+	refuse := func(family string, input, eval map[string]jsontext.Value) string {
+		if family != "tool_call" || input["tools"] == nil || eval["match"] == nil {
+			t.Errorf("asked about %s %v %v", family, input, eval)
+		}
+		if string(eval["expected_calls"]) == "[]" {
+			return ""
+		}
+		return "eval cannot be met"
+	}
+	_, sum, err := run(t, importer.BFCL, bfclRow+"\n"+bfclDeclined, importer.Options{Refusal: refuse})
+	if err != nil || sum.Rows != 1 || !slices.Equal(sum.LeftOut, []string{"multiple_7: eval cannot be met"}) {
+		t.Errorf("%+v, %v", sum, err)
 	}
 }
 

@@ -18,8 +18,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/console"
 	"securebench/internal/digest"
 	"securebench/internal/importer/packdir"
 )
@@ -97,6 +99,9 @@ type Options struct {
 	// Denied returns those of the paths that a candidate may not change unless
 	// the row allows it; nil is none.
 	Denied func(paths []string) []string
+	// Refusal returns why a row of a family could not be used, or ""; nil is never. Rows of
+	// data sets that have such are left out.
+	Refusal func(family string, input, eval map[string]jsontext.Value) string
 
 	array bool // the input may be one JSON array
 	rows  func(dir string, sum io.Writer) (func() (*object, error), error)
@@ -178,6 +183,9 @@ type dataset struct {
 	// notes says what the operator should know, from what convert counted.
 	notes func(counts map[string]int) []string
 
+	// checked says that rows are left out that the family refuses.
+	checked bool
+
 	// exercise converts rows that share a checkout, in place of convert;
 	// recipes are the images that have it, by name.
 	exercise func(*object) exercise
@@ -222,46 +230,93 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 			return Result{}, err
 		}
 	}
-	seen, skipped, counts := make(map[string]int), make(map[string]int), make(map[string]int)
+	c := &conversion{dataset: ds, options: o, out: out, sum: &sum, seen: map[string]int{}, skipped: map[string]int{}, counts: map[string]int{}}
 	if ds.rows != nil && IsFolder(ds.format, o.Name) {
 		o.rows, in = ds.rows, strings.NewReader("")
 	}
-	sum.Source, err = eachRow(ctx, in, o, func(obj *object) error {
-		files, left, skip := map[string]string{}, "", ""
-		r := ds.convert(obj, converter{sum.Rows, o.Seed, func(name, text string) { files[name] = text }, func(reason string) { left = reason },
-			func(what string) { skip = what }, func(what string) { counts[what]++ }})
-		if err := obj.err(seen, r.ID); err != nil {
-			return err
-		}
-		if skip != "" {
-			skipped[skip]++
-			return nil
-		}
-		if left != "" {
-			sum.LeftOut = append(sum.LeftOut, r.ID+": "+left)
-			return nil
-		}
-		for _, name := range slices.Sorted(maps.Keys(files)) {
-			if err := out.Put(evalFile(name), files[name]); err != nil {
-				return err
-			}
-		}
-		sum.Rows++
-		return out.Line("tasks.jsonl", r)
-	})
-	for _, what := range slices.Sorted(maps.Keys(skipped)) {
-		sum.LeftOut = append(sum.LeftOut, fmt.Sprintf("%d rows %s", skipped[what], what))
-	}
-	if err == nil {
-		err = sum.some(sum.Rows, o)
-	}
-	if err != nil {
+	if sum.Source, err = eachRow(ctx, in, o, c.add); err != nil {
 		return Result{}, err
 	}
-	if ds.notes != nil {
-		sum.Notes = ds.notes(counts)
+	c.finish()
+	if err := sum.some(sum.Rows, o); err != nil {
+		return Result{}, err
 	}
 	return sum, finishPack(out, ds, o, sum)
+}
+
+// conversion makes the rows of a pack.
+type conversion struct {
+	dataset
+	options Options
+	out     *packdir.Set
+	sum     *Result
+	seen    map[string]int // ids, with their lines
+	skipped map[string]int // rows that are only counted
+	counts  map[string]int // for the notes
+}
+
+// add converts a row, and writes it unless it is left out.
+func (c *conversion) add(obj *object) error {
+	files, left, skip := map[string]string{}, "", ""
+	r := c.convert(obj, converter{
+		index: c.sum.Rows, seed: c.options.Seed,
+		file:  func(name, text string) { files[name] = text },
+		leave: func(reason string) { left = reason },
+		skip:  func(what string) { skip = what },
+		count: func(what string) { c.counts[what]++ },
+	})
+	if err := obj.err(c.seen, r.ID); err != nil {
+		return err
+	}
+	if skip != "" {
+		c.skipped[skip]++
+		return nil
+	}
+	if left == "" && c.checked {
+		var err error
+		if left, err = c.options.refusal(c.family, r); err != nil {
+			return err
+		}
+	}
+	if left != "" {
+		c.sum.LeftOut = append(c.sum.LeftOut, r.ID+": "+left)
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := c.out.Put(evalFile(name), files[name]); err != nil {
+			return err
+		}
+	}
+	c.sum.Rows++
+	return c.out.Line("tasks.jsonl", r)
+}
+
+// finish says what was only counted.
+func (c *conversion) finish() {
+	for _, what := range slices.Sorted(maps.Keys(c.skipped)) {
+		c.sum.LeftOut = append(c.sum.LeftOut, fmt.Sprintf("%s %s", console.Plural(c.skipped[what], "row"), what))
+	}
+	if c.notes != nil {
+		c.sum.Notes = c.notes(c.counts)
+	}
+}
+
+// refusal returns why a row could not be used, or "".
+func (o Options) refusal(family string, r row) (string, error) {
+	if o.Refusal == nil {
+		return "", nil
+	}
+	parts := [2]map[string]jsontext.Value{}
+	for i, v := range []any{r.Input, r.Eval} {
+		b, err := json.Marshal(v, json.Deterministic(true))
+		if err == nil {
+			err = json.Unmarshal(b, &parts[i])
+		}
+		if err != nil {
+			return "", fmt.Errorf("checking the row %s: %w", r.ID, err)
+		}
+	}
+	return o.Refusal(family, parts[0], parts[1]), nil
 }
 
 // some notes how many rows were imported, and returns an error if none was.

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
 	"securebench/internal/families"
+	"securebench/internal/family"
 	"securebench/internal/family/repopatch/policy"
 	"securebench/internal/fault"
 	"securebench/internal/importer"
@@ -154,6 +156,19 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 	return c
 }
 
+// refusal is the first problem that a family has with a row, or "".
+func refusal(name string, input, eval map[string]jsontext.Value) string {
+	f := families.All()[name]
+	if f.Check == nil {
+		return ""
+	}
+	problems := f.Check(family.Row{Input: input, Eval: eval})
+	if len(problems) == 0 {
+		return ""
+	}
+	return strings.Join(problems[0].Path, ".") + " " + problems[0].Message
+}
+
 func (g group) convert(ctx context.Context, format, file, out string, o importer.Options) error {
 	switch {
 	case !slices.Contains(importer.Formats(), format):
@@ -163,7 +178,7 @@ func (g group) convert(ctx context.Context, format, file, out string, o importer
 	case o.Limit < 0:
 		return subcommand.UsageError(errors.New("--limit must be 0 or more"))
 	}
-	o.Name, o.Denied = file, policy.Denied
+	o.Name, o.Denied, o.Refusal = file, policy.Denied, refusal
 	in := io.NopCloser(strings.NewReader("")) // a folder is read by its name
 	if !importer.IsFolder(format, file) {
 		f, err := source.Open(file)
