@@ -307,7 +307,7 @@ func (val *replayLine) hold(n *source.Node) error {
 		case given != nil:
 			return source.Problemf(v.Pos, "give only one of %s", forms)
 		case v.Kind != form.is:
-			return source.Problemf(n.Pos, "%s must be a %s", form.name, form.is)
+			return source.Problemf(n.Pos, "%s must be %s", form.name, form.is)
 		}
 		given, val.kind = v, form.kind
 	}
