@@ -213,6 +213,9 @@ func (s *Section) junitFigures() []junitProperty {
 	for _, m := range s.Measures {
 		out = append(out, junitProperty{prefix + "measure." + redact.Escape(m.Name), fmt.Sprintf("%s, mean of %d (%s)", number(m.Value), m.Attempts, m.Of)})
 	}
+	for _, b := range s.Biases {
+		out = append(out, junitProperty{prefix + "bias." + redact.Escape(b.Name), b.of()})
+	}
 	return out
 }
 

@@ -200,7 +200,20 @@ func (v *pageView) section(r *Report, s *Section) {
 	if len(measures.Rows) > 0 {
 		v.Measures = append(v.Measures, measures)
 	}
+	if len(s.Biases) > 0 {
+		v.Counts = append(v.Counts, biasCounts("What may have decided"+name, s.Biases))
+	}
 	v.Counts = append(v.Counts, newCounts("By outcome"+name, s.Outcomes, func(string) string { return "" }))
+}
+
+// biasCounts is the block of biases.
+func biasCounts(title string, all []Bias) pageCounts {
+	out := pageCounts{Title: title}
+	for _, b := range all[:min(len(all), maxRows)] {
+		out.Rows = append(out.Rows, count{Count{redact.EscapeShort(b.Name, maxPageName), b.Decided}, fmt.Sprintf("of %d, %s", b.Attempts, Percent(b.Share))})
+	}
+	out.More = len(all) - len(out.Rows)
+	return out
 }
 
 const containmentNote = "Where candidate code could run while it was scored. passive: none was executed. split: it ran in a sandbox of its own, away from the tests. shared: it shared a sandbox with the tests, so it could try to deceive them."

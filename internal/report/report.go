@@ -87,6 +87,8 @@ type Attempt struct {
 	// Measure is how good the candidate is, nil where that is not known. Of one that did
 	// not pass only the operator knows it.
 	Measure *verdict.Measure
+	// Biases says by name whether the verdict went as something that should not decide it.
+	Biases map[string]bool
 }
 
 // Votes are those of a judge on one attempt. The zero value is that none was asked.
@@ -145,6 +147,8 @@ type Section struct {
 	PassK []PassK `json:"pass_k"`
 	// Measures are means over the passes, or over all attempts: see [Report.Measured].
 	Measures []Mean `json:"measures,omitzero"`
+	// Biases are absent where no record knows of any.
+	Biases []Bias `json:"biases,omitzero"`
 
 	basis   verdict.Basis
 	tasks   []*task
@@ -270,6 +274,7 @@ func (b *Builder) Add(a Attempt) {
 	a.Outcome, a.Reason, a.Containment = keep(b, a.Outcome), keep(b, a.Reason), keep(b, a.Containment)
 	a.Candidate = strings.Clone(a.Candidate)
 	a.Labels, a.Tags = keepAll(b, a.Labels), keepAll(b, a.Tags)
+	a.Biases = maps.Clone(a.Biases)
 	a.Judge.Model = keep(b, a.Judge.Model)
 	if slices.Contains(a.Labels, verdict.JudgedLabel) {
 		a.Basis = verdict.Judged // of a record that contradicts itself, what says less
@@ -354,6 +359,7 @@ func newSection(basis verdict.Basis, tasks []*task, planned, attempts int) Secti
 	s.PassK = passK(tasks, planned, attempts)
 	s.Outcomes = outcomeCounts(tasks, s.Total.Missing)
 	s.Measures = means(tasks, func(a *Attempt) bool { return a.Passed })
+	s.Biases = biases(tasks)
 	return s
 }
 

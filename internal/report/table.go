@@ -45,6 +45,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, s := range r.sections() {
 		t.passK(s)
 		t.measures(s)
+		t.biases(s)
 	}
 	t.usage()
 	t.slowest()

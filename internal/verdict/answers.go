@@ -91,8 +91,3 @@ func (a Answers) Unusual() (out []Count) {
 	}
 	return out
 }
-
-// BiasesKey is the key of the verifier's metadata that says, by name, whether a verdict
-// went as something that should not decide it: true, if it went that way, and false, if it
-// went another. Reports count both.
-const BiasesKey = "biases"

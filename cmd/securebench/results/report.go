@@ -98,7 +98,7 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
 			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Basis: e.Basis, Labels: e.Labels,
 			Passed: e.Passed, AgentExit: e.AgentExit(), Retries: len(e.Retries), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
-			Usage: report.NewUsage(e.Usage), Answers: e.Answers(), Measure: e.Measure,
+			Usage: report.NewUsage(e.Usage), Answers: e.Answers(), Measure: e.Measure, Biases: e.Biases(),
 		})
 		if f := e.Withheld(); f != "" {
 			withheld[len(attempts)-1] = f

@@ -113,6 +113,10 @@ func (l *Line) Extraction() string { return l.VerifierMetadata.Text(ExtractionKe
 // Answers says what came of the attempt's requests to a model.
 func (l *Line) Answers() verdict.Answers { return verdict.AnswersOf(l.Usage) }
 
+// Biases returns, by name, whether the verdict went as something that should not decide
+// it; nil where nothing is said of that.
+func (l *Line) Biases() map[string]bool { return verdict.BiasesOf(l.VerifierMetadata) }
+
 // AgentExit returns the exit code of an agent that ended by itself; 0 if nothing
 // ran, and if a limit or the provider ended it.
 func (l *Line) AgentExit() int {
