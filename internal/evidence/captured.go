@@ -21,6 +21,9 @@ func (c *check) captured() {
 	err := record.EachCaptured(c.fsys, *c.salt, func(e record.Entry) {
 		n++
 		c.name(record.CapturedName)
+		if e.Unpaid() { // a resume asks no vote again
+			c.name(record.AnswersName)
+		}
 		for _, f := range e.Restricted {
 			c.name(f.Path)
 		}

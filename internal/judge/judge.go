@@ -62,6 +62,12 @@ type Settings struct {
 	Unchecked bool
 }
 
+// How votes are counted.
+const (
+	Majority  = "majority"
+	Unanimous = "unanimous"
+)
+
 // The bounds of [Settings.Votes].
 const (
 	DefaultVotes = 3
@@ -101,3 +107,16 @@ var (
 	// ErrChanged is wrapped if another model answers than the one that has judged before.
 	ErrChanged = errors.New("another model answers for the judge")
 )
+
+// UsagePrefix begins the names, in a record's usage, of what a judge used: it is apart
+// from the agent's.
+const UsagePrefix = "judge_"
+
+// Prefixed returns a judge's usage by those names.
+func Prefixed(usage map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	for name, n := range usage {
+		out[UsagePrefix+name] = n
+	}
+	return out
+}

@@ -62,7 +62,8 @@ func (a *ongoing) verification() family.Case {
 // error for run, which handles the retries.
 func (a *ongoing) prepare(ctx context.Context) {
 	a.phase, a.err, a.ahead = verdict.PhasePrepare, nil, false
-	if reason, _ := a.unscored(); reason != "" {
+	former := a.r.Unverified[a.key()]
+	if reason, _ := a.unscored(); reason != "" && (reason != verdict.Budget || former == nil) {
 		return // pending: the agent is not run
 	}
 	if a.r.Fault != nil {
@@ -70,7 +71,7 @@ func (a *ongoing) prepare(ctx context.Context) {
 			return
 		}
 	}
-	if former := a.r.Unverified[a.key()]; former != nil && a.draft.Retries() == 0 {
+	if former != nil && a.draft.Retries() == 0 {
 		if err := a.draft.Resume(former); err != nil {
 			a.r.Progress.Event(progress.Warning{Message: fmt.Sprintf("task %s is run again: %s", a.id(), commit.Line(err))})
 		}
@@ -134,7 +135,7 @@ func (a *ongoing) newRequest(ctx context.Context, c family.Case) (agent.Request,
 // run takes a prepared attempt through its calls and returns its record. An
 // error is an infrastructure error.
 func (a *ongoing) run(ctx context.Context) (*record.Line, error) {
-	if reason, message := a.unscored(); reason != "" {
+	if reason, message := a.unscored(); reason != "" && a.draft.Candidate() == nil {
 		return a.draft.Pending(reason, message), nil
 	}
 	if a.err != nil {

@@ -43,6 +43,9 @@ func (r *Run) configuration() map[string]any {
 		"sandbox":      map[string]any{"engine": r.engineName(), "runtime": t.Sandbox.Runtime, "allow": t.Sandbox.Allow, "deny": t.Sandbox.Deny, "capabilities": t.Sandbox.Capabilities},
 		"verification": map[string]any{"disallow_dangerous_commands": t.Verification.DisallowDangerous, "deny_commands": t.Verification.Deny},
 	}
+	if r.Judge != nil {
+		c["judge"] = r.Judge.Facts()
+	}
 	if t.ScoreTimeouts {
 		c["score_timeouts"] = true
 	}

@@ -25,6 +25,9 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 	if err != nil {
 		return pipeline.Summarise(r.Config.RunID, r.planned(), r.kept), err
 	}
+	if err := r.openJudge(ctx); err != nil {
+		return pipeline.Summarise(r.Config.RunID, r.planned(), r.kept), err
+	}
 	if r.Hub == nil {
 		r.scorer.MakeVerifiers(r.work.Families, r.Config.RunID, r.Config, r.plan.Verifications)
 	}

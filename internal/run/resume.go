@@ -138,6 +138,10 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 	r.unverified, r.used = review.Unverified, review.Used
 	m := &r.manifest
 	m.Started, m.ResumedFrom = former.Manifest.Started, former.Manifest.ResumedFrom
+	if former.Manifest.Digests.Config == m.Digests.Config {
+		m.Judge = former.Manifest.Judge
+		r.used = record.SumUsage(r.used, m.Judge.Used())
+	}
 	m.FormerRuns, m.Workers = max(m.FormerRuns, former.Manifest.FormerRuns), former.Manifest.Workers
 	r.divide(former.Manifest.Shards)
 	if former.Sealed && len(r.kept) == r.planned().All && len(review.Rerun) == 0 {

@@ -69,13 +69,13 @@ type Options struct {
 	Strict     bool // refuse a pack that has warnings
 	Mode       Mode
 	Agent      setup.Opener
-	Judge      *scoring.JudgeSettings // nil leaves rubrics in words pending
-	Prepare    int                    // plan the run in so many shards, and run nothing; 0 is off
-	Shard      *int                   // run this shard of a run that was prepared
-	KeepGoing  bool                   // although the first agents all fail
-	Hub        *service.Hub           // serves workers, which run the sandboxes; nil runs them here
-	ShowAgent  bool                   // report the agent's output and keep it in agent-trace.log
-	Version    string                 // of this build
+	Judge      *setup.JudgeSettings // nil leaves rubrics in words pending
+	Prepare    int                  // plan the run in so many shards, and run nothing; 0 is off
+	Shard      *int                 // run this shard of a run that was prepared
+	KeepGoing  bool                 // although the first agents all fail
+	Hub        *service.Hub         // serves workers, which run the sandboxes; nil runs them here
+	ShowAgent  bool                 // report the agent's output and keep it in agent-trace.log
+	Version    string               // of this build
 	Keyring    *attest.Keyring
 	OpenEngine scoring.EngineOpener
 	Progress   progress.Reporter
@@ -155,7 +155,7 @@ func Open(ctx context.Context, o Options) (_ *Run, err error) {
 			return nil, err
 		}
 	}
-	if err := r.elsewhere(); err != nil {
+	if err := errors.Join(r.elsewhere(), r.judgedHere()); err != nil {
 		return nil, err
 	}
 	if err := r.lock(); err != nil {

@@ -19,6 +19,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/judge"
 	"securebench/internal/packimage"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/engines"
@@ -44,6 +45,7 @@ type Scorer struct {
 	Files     family.Files               // of the pack
 	Checkouts *checkout.Keeper           // of the images
 	Wheels    *wheels.Store              // Python's libraries on the engine
+	Judge     judge.Judge                // decides rubrics in words; nil for none
 	// Derive derives a secret from the salt, for the use that the label names.
 	Derive func(label string) [32]byte
 	// Workers is how many candidates are scored at the same time outside of a run.
@@ -122,7 +124,7 @@ func (s *Scorer) Equip(ctx context.Context, w *workload.Workload, cfg *config.Te
 // verifications at a time. runID goes into the labels of
 // their sandboxes.
 func (s *Scorer) MakeVerifiers(reg family.Registry, runID string, cfg *config.Tester, verifications int) {
-	r := family.Resources{RunID: runID, Workers: verifications, Files: s.Files, Image: s.image,
+	r := family.Resources{RunID: runID, Workers: verifications, Files: s.Files, Image: s.image, Judge: s.Judge,
 		Commands: family.Commands{Allow: !cfg.Verification.DisallowDangerous, Deny: cfg.Verification.Deny}}
 	if s.Engine != nil {
 		s.Checkouts = checkout.NewKeeper(s.Engine, checkout.Options{Run: runID, Limits: Limits(cfg.Limits)})

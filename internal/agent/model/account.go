@@ -106,7 +106,7 @@ func (c *Client) most(q Question) Usage {
 	if output <= 0 {
 		output = unboundedOutput
 	}
-	return Usage{Input: int64(len(q.System)+len(q.User)+3) / 4, Output: output, Guessed: true}
+	return Usage{Input: int64(len(q.System)+len(q.User)+q.Form.size()+3) / 4, Output: output, Guessed: true}
 }
 
 // with returns what a question has spent at most when one more request is done.

@@ -3,6 +3,8 @@ package model
 import (
 	"cmp"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/picture"
@@ -17,6 +19,15 @@ func askChat(set harness.Model, q Question) any {
 		Content any    `json:"content"`
 		Role    string `json:"role"`
 	}
+	type schema struct {
+		Name   string         `json:"name"`
+		Schema jsontext.Value `json:"schema"`
+		Strict bool           `json:"strict"`
+	}
+	type format struct {
+		Schema schema `json:"json_schema"`
+		Type   string `json:"type"`
+	}
 	var r struct {
 		Messages      []message `json:"messages"`
 		Model         string    `json:"model"`
@@ -25,6 +36,7 @@ func askChat(set harness.Model, q Question) any {
 		Seed          *int64    `json:"seed,omitzero"`
 		Temperature   *float64  `json:"temperature,omitzero"`
 		Effort        string    `json:"reasoning_effort,omitzero"`
+		Format        format    `json:"response_format,omitzero"`
 		Stop          []string  `json:"stop,omitzero"`
 		StreamOptions struct {
 			IncludeUsage bool `json:"include_usage"`
@@ -47,6 +59,12 @@ func askChat(set harness.Model, q Question) any {
 	}
 	for _, f := range functions(q.Tools) {
 		r.Tools = append(r.Tools, chatTool{f, "function"})
+	}
+	if q.Seed != nil {
+		r.Seed = q.Seed
+	}
+	if q.Form != nil {
+		r.Format = format{schema{q.Form.Name, q.Form.Schema, true}, "json_schema"}
 	}
 	r.StreamOptions.IncludeUsage, r.Stream = true, true
 	return r

@@ -190,7 +190,7 @@ func (j *Journal) find(key string) (kept, bool) {
 
 // add keeps an answer, unless clean changes it: the key is never stored.
 func (j *Journal) add(key string, a kept, clean func(string) string) error {
-	if j == nil || key == "" || clean(a.Text) != a.Text || clean(a.Reasoning) != a.Reasoning {
+	if j == nil || key == "" || clean(a.Text) != a.Text || clean(a.Called) != a.Called || clean(a.Reasoning) != a.Reasoning {
 		return nil
 	}
 	answer, err := json.Marshal(a, json.Deterministic(true))
@@ -240,6 +240,9 @@ func (c *Client) journalKey(q Question) string {
 	}
 	if files := q.Files(); len(files) > 0 {
 		named["files"] = files
+	}
+	if q.Form != nil {
+		named["form"], named["seed"] = q.Form, q.Seed
 	}
 	if c.who != "" {
 		named["who"] = c.who

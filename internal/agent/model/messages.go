@@ -17,6 +17,14 @@ func askMessages(set harness.Model, q Question) any {
 		Content []any  `json:"content"`
 		Role    string `json:"role"`
 	}
+	type choice struct {
+		Name string `json:"name"`
+		Type string `json:"type"`
+	}
+	tools, forced := messagesTools(q.Tools), choice{}
+	if q.Form != nil { // this API has no other way to ask for a form
+		tools, forced = append(tools, messagesTool{Name: q.Form.Name, Schema: q.Form.Schema}), choice{q.Form.Name, "tool"}
+	}
 	var system []block
 	if q.System != "" {
 		system = []block{{q.System, "text"}}
@@ -34,8 +42,9 @@ func askMessages(set harness.Model, q Question) any {
 		Stop        []string       `json:"stop_sequences,omitzero"`
 		System      []block        `json:"system,omitzero"`
 		Tools       []messagesTool `json:"tools,omitzero"`
+		Choice      choice         `json:"tool_choice,omitzero"`
 		Stream      bool           `json:"stream"`
-	}{set.MaxTokens, []message{{content, "user"}}, set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, messagesTools(q.Tools), true}
+	}{set.MaxTokens, []message{{content, "user"}}, set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, tools, forced, true}
 }
 
 // messagesTool is a tool as the API has it.

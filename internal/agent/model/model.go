@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"securebench/internal/agent/harness"
 	"securebench/internal/digest"
 	"securebench/internal/gateway/allowance"
@@ -65,6 +67,17 @@ type Question struct {
 	// Used is what the attempt has used before, for other questions. It is part of its
 	// budget.
 	Used map[string]int64
+	// Form is what the answer has to be; nil leaves it to the model.
+	Form *Form
+	// Seed is that of this question, where the API has one; nil is that of the settings.
+	Seed *int64
+}
+
+// Form is the form of an answer: a JSON text that meets a schema in the strict subset
+// that providers take.
+type Form struct {
+	Name   string
+	Schema jsontext.Value
 }
 
 // Files describes the files of a question in their order, by their digests: neither a
@@ -81,6 +94,9 @@ func (q Question) Files() (out []map[string]string) {
 // Answer is what the model says.
 type Answer struct {
 	Text string `json:"text"`
+	// Called is what the only call of a tool has as arguments, as it came: the answer to a
+	// question with a form, by the API that has no other way.
+	Called string `json:"called,omitzero"`
 	// Declined says that the model refuses, in the form that its API has for it.
 	Declined bool   `json:"declined,omitzero"`
 	Stop     string `json:"stop,omitzero"`  // why it ended, in the API's word
@@ -310,4 +326,12 @@ func (c *Client) refused(ctx context.Context, res Result, t try) (Result, error)
 	}
 	res.End, res.Why = Refused, "the provider rejects the question: "+t.failure.why
 	return res, nil
+}
+
+// size is the length of a form in a question.
+func (f *Form) size() int {
+	if f == nil {
+		return 0
+	}
+	return len(f.Schema)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"securebench/internal/agent/harness"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/picture"
@@ -15,6 +17,19 @@ type effort struct {
 }
 
 func askResponses(set harness.Model, q Question) any {
+	type format struct {
+		Name   string         `json:"name"`
+		Schema jsontext.Value `json:"schema"`
+		Strict bool           `json:"strict"`
+		Type   string         `json:"type"`
+	}
+	type text struct {
+		Format format `json:"format"`
+	}
+	var form text
+	if q.Form != nil {
+		form.Format = format{q.Form.Name, q.Form.Schema, true, "json_schema"}
+	}
 	return struct {
 		Instructions string     `json:"instructions,omitzero"`
 		MaxTokens    int64      `json:"max_output_tokens,omitzero"`
@@ -25,7 +40,8 @@ func askResponses(set harness.Model, q Question) any {
 		Reasoning    effort     `json:"reasoning,omitzero"`
 		Tools        []function `json:"tools,omitzero"`
 		Stream       bool       `json:"stream"`
-	}{q.System, set.MaxTokens, false, set.Temperature, responsesInput(q), set.Model, effort{set.Effort}, responsesTools(q), true}
+		Text         text       `json:"text,omitzero"`
+	}{q.System, set.MaxTokens, false, set.Temperature, responsesInput(q), set.Model, effort{set.Effort}, responsesTools(q), true, form}
 }
 
 // responsesTools are the tools of a question. Without a word, this API would hold their

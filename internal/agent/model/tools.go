@@ -59,6 +59,9 @@ func (a Answer) stated() Answer {
 	if len(a.calls) == 0 {
 		return a
 	}
+	if len(a.calls) == 1 {
+		a.Called = a.calls[0].arguments
+	}
 	b := []byte{'['}
 	for i, c := range a.calls {
 		if i > 0 {

@@ -50,10 +50,11 @@ func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say i
 	if text := strings.ToValidUTF8(t.answer.Text, "\uFFFD"); text != t.answer.Text {
 		t.answer.Text, t.answer.Replaced = text, true
 	}
+	t.answer.Called = strings.ToValidUTF8(t.answer.Called, "\uFFFD")
 	t.answer.Reasoning = strings.ToValidUTF8(t.answer.Reasoning, "\uFFFD")
 	t.answer.Usage = t.answer.Usage.sane()
 	if t.err == nil || t.heard {
-		t.answer.Usage = t.answer.Usage.guess(len(q.System)+len(q.User), len(t.answer.Text))
+		t.answer.Usage = t.answer.Usage.guess(len(q.System)+len(q.User), len(t.answer.Text)+len(t.answer.Called))
 	}
 	t.answer.Model, t.answer.Stop = c.name(t.answer.Model), c.name(t.answer.Stop)
 	switch {

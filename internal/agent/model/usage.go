@@ -70,7 +70,7 @@ func (r Result) countAnswer(to map[string]int64) {
 	to["answers"] = 1
 	for name, is := range map[string]bool{
 		"answers_truncated": verdict.CutOff(r.Stop),
-		"answers_empty":     !r.Declined && strings.TrimSpace(r.Text) == "",
+		"answers_empty":     !r.Declined && strings.TrimSpace(r.Text+r.Called) == "",
 		"answers_refused":   r.Declined,
 		"answers_estimated": r.Usage.Guessed,
 	} {

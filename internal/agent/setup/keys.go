@@ -25,6 +25,9 @@ func (a Around) Keys(own string) *Keys {
 	if own != "" && !slices.Contains(names, own) {
 		names = append([]string{own}, names...)
 	}
+	if n := a.Config.Judge.Config.Given("api_key_env"); n != nil && !slices.Contains(names, n.Text) {
+		names = append(names, n.Text) // the judge's, whoever the agent's provider is
+	}
 	k := &Keys{}
 	var short []string
 	for _, name := range names {

@@ -40,7 +40,7 @@ func (p *Provider) Total() *allowance.Allowance {
 // Accounts opens the accounts of a run's attempts, and counts what an earlier part of it
 // has used.
 func (p *Provider) Accounts(on Ground) (*record.Accounts, error) {
-	accounts, used, err := on.Dir.Accounts(on.Used)
+	accounts, used, err := on.Answers.Accounts(on.Dir, on.Used)
 	if err == nil {
 		p.Total().Add(allowance.Counted(used))
 	}

@@ -1,7 +1,7 @@
 // Package setup defines what a run asks of its agent before the agent exists:
 // what the agent demands of rows and images, how it is prepared, and what the run
 // records of it. The kinds of agents implement it, and the run knows none of
-// them.
+// them. It also opens the run's judge, which shares the journal and the accounts.
 package setup
 
 import (

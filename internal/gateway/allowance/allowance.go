@@ -86,6 +86,16 @@ func (a *Allowance) Add(used Amount) {
 	a.used = a.used.plus(used)
 }
 
+// Spent reports whether no request is left.
+func (a *Allowance) Spent() bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.used.reaches(a.limit)
+}
+
 // ErrSpent is what every [SpentError] is.
 var ErrSpent = errors.New("the budget of the run is spent")
 

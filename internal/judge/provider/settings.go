@@ -4,6 +4,7 @@ package provider
 
 import (
 	"strings"
+	"unicode"
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/config"
@@ -19,6 +20,37 @@ type Settings struct {
 	// Trusted is the digest of a comparison with people's labels, "" for none.
 	Trusted string
 	Section config.Judge
+}
+
+// Decide returns the value of judge.decide.
+func (s *Settings) Decide() string {
+	if s.Unanimous {
+		return judge.Unanimous
+	}
+	return judge.Majority
+}
+
+// Related reports whether two models have the same name or are of one vendor's family, by
+// the first word of their names.
+func Related(a, b string) bool {
+	family := func(name string) string {
+		name = strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
+		if i := strings.IndexFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }); i > 0 {
+			name = name[:i]
+		}
+		if name == "o" || name == "chatgpt" { // o3 is of those who make gpt
+			return "gpt"
+		}
+		return name
+	}
+	return a != "" && b != "" && (a == b || family(a) == family(b))
+}
+
+// Facts are the settings on which verdicts depend.
+func (s *Settings) Facts() map[string]any {
+	m := s.Model
+	return map[string]any{"model": m.Model, "api": m.API, "base_url": m.BaseURL, "reasoning_effort": m.Effort,
+		"votes": s.Votes, "decide": s.Decide(), "unchecked": s.Unchecked, "prompt_version": judge.PromptVersion}
 }
 
 var checkDigest = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
@@ -41,7 +73,7 @@ func Parse(c config.Judge) (*Settings, source.Problems) {
 		ps.Note(problem)
 		s.Votes = int(i)
 	}
-	s.Unanimous = word(&ps, c.Config, "decide", "majority", "unanimous") == "unanimous"
+	s.Unanimous = word(&ps, c.Config, "decide", judge.Majority, judge.Unanimous) == judge.Unanimous
 	s.Unchecked = word(&ps, c.Config, "canaries", "required", "off") == "off"
 	if n := c.Config.Given("trusted"); n != nil {
 		s.Trusted = n.Text

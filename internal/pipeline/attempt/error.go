@@ -6,6 +6,7 @@ import (
 
 	"securebench/internal/agent"
 	"securebench/internal/candidate"
+	"securebench/internal/judge"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
@@ -24,8 +25,8 @@ const (
 	// PackFault means that the pack is to blame: its files have changed since it was
 	// loaded, or what a row needs of its image cannot be used.
 	PackFault Class = "pack_fault"
-	// Rejected means that the provider refuses the configuration, so no other attempt
-	// can succeed.
+	// Rejected means that the provider refuses the configuration, or that another model
+	// answers for the judge, so no other attempt can succeed.
 	Rejected Class = "rejected"
 	// Spent means that the run has used its budget: the attempt has no record, and no
 	// other begins.
@@ -45,7 +46,7 @@ func ClassOf(err error) Class {
 	switch {
 	case errors.Is(err, workspace.ErrChanged), agent.Unusable(err):
 		return PackFault
-	case errors.Is(err, produce.ErrRejected):
+	case errors.Is(err, produce.ErrRejected), errors.Is(err, judge.ErrChanged):
 		return Rejected
 	case errors.Is(err, produce.ErrSpent):
 		return Spent

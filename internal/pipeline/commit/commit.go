@@ -283,10 +283,11 @@ func (d *Draft) write(l *record.Line) error {
 const (
 	agentSide    = "agent"
 	verifierSide = "verifier"
+	judgeSide    = "judge"
 )
 
 // restrict stores raw output and adds it to the record. The length of a
-// verifier's output is left out, because it depends on hidden values.
+// verifier's or judge's output is left out, because it depends on hidden values.
 func (d *Draft) restrict(side string, files map[string][]byte) error {
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -306,7 +307,7 @@ func (d *Draft) restrict(side string, files map[string][]byte) error {
 			return outputError(err)
 		}
 		d.flushes = append(d.flushes, flush)
-		if side == verifierSide {
+		if side != agentSide {
 			raw.Bytes = 0
 		}
 		d.raw = append(d.raw, raw)

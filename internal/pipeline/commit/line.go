@@ -55,6 +55,9 @@ func (d *Draft) record(fail *failure) *record.Line {
 		line.FailureReason, line.FailurePhase, line.FailureMessage = fail.reason, fail.phase, fail.message
 	case d.verdict != nil:
 		d.judged(line, *d.verdict)
+		if d.verdict.Outcome == verdict.Pending && d.verdict.Reason == verdict.Budget {
+			line.Produced = d.durable // which a resume verifies
+		}
 	}
 	if line.Basis == verdict.Judged {
 		line.Labels = append(line.Labels, verdict.JudgedLabel)

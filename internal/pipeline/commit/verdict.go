@@ -12,6 +12,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
+	"securebench/internal/judge"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/verdict"
@@ -25,6 +26,11 @@ func (d *Draft) Verdict(v family.Verdict, start time.Time) error {
 	d.took[phaseSandboxes] = v.Waited.Milliseconds()
 	d.took[verdict.PhaseVerify] = (time.Since(start) - v.Waited).Milliseconds()
 	d.verdict = &v
+	if v.Judge != nil && v.Outcome != verdict.Pending { // which is asked again
+		if err := d.restrict(judgeSide, map[string][]byte{record.ExchangesName: v.Judge.Exchanges}); err != nil {
+			return err
+		}
+	}
 	files := v.Restricted
 	if v.Outcome != verdict.Passed {
 		var err error
@@ -60,6 +66,26 @@ func (d *Draft) judged(line *record.Line, v family.Verdict) {
 	}
 	line.VerifierMetadata.Set("verifier", d.Task.Family())
 	line.VerifierStderr = v.Message
+	if v.Judge != nil {
+		line.Judge = shownVotes(v)
+		line.Usage = record.SumUsage(line.Usage, judge.Prefixed(v.Judge.Usage))
+	}
+}
+
+// shownVotes returns what a record has of a judge's votes: which criteria are met, only of
+// a pass.
+func shownVotes(v family.Verdict) *verdict.Judgement {
+	if v.Judge.Judgement == nil {
+		return nil
+	}
+	j := *v.Judge.Judgement
+	j.Votes = slices.Clone(j.Votes)
+	for i := range j.Votes {
+		if v.Outcome != verdict.Passed {
+			j.Votes[i].Met = nil
+		}
+	}
+	return &j
 }
 
 // published splits a verdict's metadata into the part that the record shows

@@ -83,7 +83,8 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 }
 
 // Settled removes [AnswersName], [SpentName] and [GrantsName], and [CapturedName] unless
-// attempts still wait to be verified: every attempt has its record. A shard keeps
+// attempts still wait to be verified: every attempt has its record. Answers stay where
+// one waits for a judge that may ask no more. A shard keeps
 // [SpentName]: the run may have attempts without a record.
 func (d *Dir) Settled() error {
 	d.flusher.Wait()
@@ -91,7 +92,10 @@ func (d *Dir) Settled() error {
 	defer d.mu.Unlock()
 	err := errors.Join(d.captured.close(), d.accounts.close(), d.rewriteCaptured(d.waiting))
 	done := []string{CapturedName, AnswersName, GrantsName, SpentName}
-	if len(d.waiting) > 0 {
+	switch { // a vote that was answered is not asked for again
+	case slices.ContainsFunc(slices.Collect(maps.Values(d.waiting)), (*Line).Unpaid):
+		done = done[2:]
+	case len(d.waiting) > 0:
 		done = done[1:]
 	}
 	if d.shard {

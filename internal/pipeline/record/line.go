@@ -58,9 +58,10 @@ type Line struct {
 	FailureMessage string
 	Containment    verdict.Containment
 	Basis          verdict.Basis
-	NoBasis        bool             // the record does not say its basis, as those of former builds: it is computed
-	Measure        *verdict.Measure // of a pass; nil where nothing measures it
-	Labels         []string         // sorted
+	Judge          *verdict.Judgement // nil where no judge was asked
+	NoBasis        bool               // the record does not say its basis, as those of former builds: it is computed
+	Measure        *verdict.Measure   // of a pass; nil where nothing measures it
+	Labels         []string           // sorted
 	Digests        Digests
 	Timings        map[verdict.Phase]int64 // milliseconds by phase
 	Usage          map[string]int64
@@ -211,6 +212,7 @@ type wire struct {
 	FailureReason      *verdict.Reason         `json:"failure_reason,omitzero"`
 	HiddenValues       string                  `json:"hidden_values"`
 	Index              int                     `json:"index"`
+	Judge              *verdict.Judgement      `json:"judge,omitzero"`
 	Labels             []string                `json:"labels"`
 	MAC                string                  `json:"mac"`
 	Measure            *verdict.Measure        `json:"measure,omitzero"`
@@ -250,7 +252,7 @@ func (l *Line) wire() wire {
 		ProducerStdout: l.ProducerStdout, ProducerStderr: l.ProducerStderr, ProducerMetadata: l.ProducerMetadata,
 		Summary: l.Summary, HiddenValues: task.Redacted,
 		Index: l.Index, Attempt: l.Attempt, Retries: l.Retries, Agent: l.Agent,
-		Outcome: l.Outcome, Containment: l.Containment, Measure: l.Measure, Labels: l.Labels,
+		Outcome: l.Outcome, Containment: l.Containment, Judge: l.Judge, Measure: l.Measure, Labels: l.Labels,
 		Digests: l.Digests, Timings: l.Timings, Usage: l.Usage, Restricted: l.Restricted, Workers: l.Workers,
 	}
 	if at := w.place(l.Candidate.Kind); at != nil {
@@ -281,7 +283,7 @@ func (w *wire) line() *Line {
 		VerifierStdout: value(w.VerifierStdout), VerifierStderr: value(w.VerifierStderr), VerifierMetadata: value(w.VerifierMetadata),
 		Index: w.Index, Attempt: w.Attempt, Retries: w.Retries, Agent: w.Agent,
 		Outcome: w.Outcome, FailureReason: value(w.FailureReason), FailurePhase: value(w.FailurePhase), FailureMessage: value(w.FailureMessage),
-		Containment: w.Containment, Basis: value(w.Basis), NoBasis: w.Basis == nil, Measure: w.Measure, Labels: w.Labels,
+		Containment: w.Containment, Basis: value(w.Basis), NoBasis: w.Basis == nil, Judge: w.Judge, Measure: w.Measure, Labels: w.Labels,
 		Digests: w.Digests, Timings: w.Timings, Usage: w.Usage, Restricted: w.Restricted, Workers: w.Workers,
 	}
 	for _, kind := range []task.CandidateKind{task.Text, task.Patch, task.Workspace} {

@@ -35,6 +35,9 @@ type Manifest struct {
 	// for; a harness without them has none.
 	Programs []Program `json:"programs,omitzero"`
 	Model    string    `json:"model,omitzero"`
+	// Judge is what decides rubrics in words; nil if no row of the run has any, or no
+	// judge was configured.
+	Judge *Judging `json:"judge,omitzero"`
 	// Schedule is what ran at the same time, in the last part of the run.
 	Schedule   *Schedule `json:"schedule,omitzero"`
 	Version    string    `json:"version"`

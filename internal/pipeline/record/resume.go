@@ -11,6 +11,7 @@ import (
 
 	"securebench/internal/digest"
 	"securebench/internal/durable"
+	"securebench/internal/judge"
 	"securebench/internal/source"
 	"securebench/internal/verdict"
 )
@@ -148,6 +149,7 @@ const (
 	OutOfChain    = "out_of_chain"   // the hash chain is broken before it
 	Duplicate     = "duplicate"      // its attempt has another line
 	Unfinished    = "infrastructure" // it ended in an infrastructure error
+	Unpaid        = "budget"         // its judge's budget was spent
 	LostCapture   = "captured"       // likewise, and its stored candidate is not in CapturedName
 	LostCandidate = "candidate"      // its candidate is not in the store
 	LostOutput    = "output"         // its raw output is not in the restricted folder
@@ -169,8 +171,8 @@ type Review struct {
 	Kept    int
 	Dropped []Dropped
 	Rerun   map[string]int // how many by reason
-	// Unverified are dropped lines whose verification alone is repeated:
-	// it ended in an infrastructure error, and everything before it is good.
+	// Unverified are dropped lines whose verification alone is repeated: it ended in an
+	// infrastructure error or with a spent budget, and everything before it is good.
 	// The files that they name stay in place, so the new record must name
 	// them, too.
 	Unverified map[AttemptKey]*Line
@@ -258,7 +260,7 @@ func (r *reviewer) add(raw RawLine) {
 	if reason == "" {
 		r.recorded[e.Key()] = true
 	}
-	unverified := (reason == Unfinished || reason == "") && e.waits() && len(found) == 0 && r.inputs(e) == ""
+	unverified := (reason == Unfinished || reason == Unpaid || reason == "") && e.waits() && len(found) == 0 && r.inputs(e) == ""
 	if unverified {
 		r.Unverified[e.Key()] = e.Line
 	}
@@ -276,12 +278,14 @@ func (r *reviewer) add(raw RawLine) {
 	}
 }
 
-// provided returns what a usage says of the provider.
+// provided returns what a usage says of the providers, the agent's and the judge's.
 func provided(usage map[string]int64) map[string]int64 {
 	out := map[string]int64{}
 	for _, name := range []string{"requests", "input_tokens", "output_tokens", "cost_microusd"} {
-		if n := usage[name]; n > 0 {
-			out[name] = n
+		for _, of := range []string{name, judge.UsagePrefix + name} {
+			if n := usage[of]; n > 0 {
+				out[of] = n
+			}
 		}
 	}
 	return out
@@ -300,6 +304,8 @@ func (r *reviewer) reason(e Entry, found map[string]Fault) string {
 	case e.waits() && (output || lost): // so its agent runs again, which must show
 	case e.Outcome == verdict.Infrastructure && !r.final:
 		return Unfinished
+	case e.Unpaid() && !r.final:
+		return Unpaid
 	}
 	if output {
 		return LostOutput
@@ -315,7 +321,12 @@ func (r *reviewer) reason(e Entry, found map[string]Fault) string {
 
 // waits reports whether the attempt lacks only its verification.
 func (l *Line) waits() bool {
-	return l.Outcome == verdict.Infrastructure && l.FailurePhase == verdict.PhaseVerify && l.Digests.Candidate != ""
+	return (l.Outcome == verdict.Infrastructure || l.Unpaid()) && l.FailurePhase == verdict.PhaseVerify && l.Digests.Candidate != ""
+}
+
+// Unpaid reports whether the attempt has no verdict because its judge's budget was spent.
+func (l *Line) Unpaid() bool {
+	return l.Outcome == verdict.Pending && l.FailureReason == verdict.Budget
 }
 
 // name records the files that a line names.

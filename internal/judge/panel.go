@@ -1,0 +1,231 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"securebench/internal/redact"
+	"securebench/internal/verdict"
+)
+
+// maxAsks is how often a vote is asked for, until its answer is one.
+const maxAsks = 3
+
+// Panel decides by votes of one model.
+type Panel struct {
+	Settings
+	Asker Asker
+	API   string
+	// Labels are those of every verdict.
+	Labels []string
+	// Derive makes a secret of the run's salt, and Keyed a keyed digest of what a task
+	// hides.
+	Derive func(label string) [32]byte
+	Keyed  func(task string, content []byte) string
+
+	mu       sync.Mutex
+	answered string // the model that answers
+}
+
+var _ Judge = (*Panel)(nil)
+
+// Answered returns the model that has answered, "" if none has.
+func (p *Panel) Answered() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answered
+}
+
+// Expect says which model has answered in an earlier part of the run.
+func (p *Panel) Expect(model string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answered = model
+}
+
+// Exchange is a question and what came of it.
+type Exchange struct {
+	Vote     int    `json:"vote"`
+	Ask      int    `json:"ask"`
+	System   string `json:"system"`
+	User     string `json:"user"`
+	Text     string `json:"answer"`
+	Model    string `json:"model"`
+	Stop     string `json:"stop,omitzero"`
+	Declined bool   `json:"declined,omitzero"`
+	Tokens   int64  `json:"tokens"`
+	// Void says why it is no vote.
+	Void string `json:"void,omitzero"`
+}
+
+// Decide asks for all votes, one after the other.
+func (p *Panel) Decide(ctx context.Context, q Question) (Decision, error) {
+	if d, ok := unasked(q); ok {
+		d.Labels = p.Labels
+		return d, nil
+	}
+	s := sitting{panel: p, question: q, seed: p.Derive("judge\x00" + q.Task + "\x00" + strconv.Itoa(q.Attempt)),
+		judgement: verdict.Judgement{API: p.API, Prompt: PromptVersion, Votes: []verdict.Vote{}}, usage: map[string]int64{}}
+	for vote := range p.Votes {
+		refused, err := s.vote(ctx, vote)
+		if errors.Is(err, ErrSpent) {
+			return s.decision(verdict.Pending, verdict.Budget, "the judge's budget is spent"), nil
+		}
+		if err != nil {
+			return Decision{}, err
+		}
+		if refused {
+			return s.decision(verdict.Failed, verdict.JudgeRefused, "the judge gives no answer about this candidate, though it does about others"), nil
+		}
+	}
+	return s.count(), nil
+}
+
+// sitting is a decision that is being made.
+type sitting struct {
+	panel     *Panel
+	question  Question
+	seed      [32]byte
+	judgement verdict.Judgement
+	usage     map[string]int64
+	exchanges []byte
+}
+
+// vote asks for one vote. It reports whether the judge refuses this candidate.
+func (s *sitting) vote(ctx context.Context, vote int) (refused bool, err error) {
+	for again := range maxAsks {
+		met, last, err := s.once(ctx, vote, again)
+		if err == nil {
+			last.Asked, last.Met, last.Passed = again+1, met, s.question.Rubric.passes(met)
+			if last.Passed {
+				s.judgement.Passed++
+			}
+			s.judgement.Votes = append(s.judgement.Votes, last)
+			return false, nil
+		}
+		if !errors.Is(err, errVoid) {
+			return false, err
+		}
+	}
+	// Who is at fault shows a question to which any judge has the answer.
+	control := controlQuestion(s.question)
+	p, err := ask(control, s.seed, vote, maxAsks)
+	if err != nil {
+		return false, err
+	}
+	reply, err := s.reply(ctx, p)
+	if err != nil {
+		return false, err
+	}
+	if _, err := readReply(reply, control); err != nil {
+		return false, fmt.Errorf("the judge's model gives no answer that can be read, also about a plain text: %w", err)
+	}
+	return true, nil
+}
+
+// controlQuestion is one to which any judge has the answer.
+func controlQuestion(of Question) Question {
+	return Question{Task: of.Task, Attempt: of.Attempt, Asked: "What is two plus two?", Candidate: "Two plus two is four.",
+		Rubric: Rubric{Criteria: []Criterion{{ID: soleID, Text: "The answer says four."}}, Pass: 1}}
+}
+
+// once asks for a vote once. An error wraps errVoid if the answer is none.
+func (s *sitting) once(ctx context.Context, vote, again int) ([]bool, verdict.Vote, error) {
+	p, err := ask(s.question, s.seed, vote, again)
+	if err != nil {
+		return nil, verdict.Vote{}, err
+	}
+	reply, err := s.reply(ctx, p)
+	if err != nil {
+		return nil, verdict.Vote{}, err
+	}
+	tokens := reply.Usage["input_tokens"] + reply.Usage["output_tokens"]
+	met, void := readReply(reply, s.question)
+	x := Exchange{Vote: vote, Ask: again, System: p.System, User: p.User, Text: reply.Text, Model: reply.Model, Stop: reply.Stop, Declined: reply.Declined, Tokens: tokens}
+	if void != nil {
+		x.Void = void.Error()
+	}
+	line, err := json.Marshal(x, json.Deterministic(true))
+	if err != nil {
+		return nil, verdict.Vote{}, fmt.Errorf("keeping an exchange with the judge: %w", err)
+	}
+	s.exchanges = append(append(s.exchanges, redact.ASCII(line)...), '\n')
+	return met, verdict.Vote{Stop: reply.Stop, Tokens: tokens, Prompt: s.panel.promptDigest(s.question.Task, p)}, void
+}
+
+// promptDigest is the keyed digest of a question.
+func (p *Panel) promptDigest(task string, asked paper) string {
+	return p.Keyed(task, []byte(asked.System+"\x00"+asked.User+"\x00"+string(asked.Schema)))
+}
+
+// reply asks, and counts what that used.
+func (s *sitting) reply(ctx context.Context, p paper) (Reply, error) {
+	r, err := s.panel.Asker.Ask(ctx, p.Request)
+	for name, n := range r.Usage {
+		s.usage[name] += n
+	}
+	if err != nil {
+		return r, err
+	}
+	s.judgement.Model = r.Model
+	return r, s.panel.same(r.Model)
+}
+
+// same refuses an answer of another model than those before.
+func (p *Panel) same(model string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answered == "" {
+		p.answered = model
+	}
+	if model != p.answered {
+		return fmt.Errorf("%w: %s, and before it was %s", ErrChanged, redact.Quote(model), redact.Quote(p.answered))
+	}
+	return nil
+}
+
+// readReply reads a reply to a question.
+func readReply(r Reply, q Question) ([]bool, error) {
+	switch {
+	case r.Declined:
+		return nil, fmt.Errorf("%w: the judge declines to answer", errVoid)
+	case verdict.CutOff(r.Stop):
+		return nil, fmt.Errorf("%w: it was cut off", errVoid)
+	}
+	return readAnswer(r.Text, q.Candidate, q.Rubric)
+}
+
+// count decides from the votes.
+func (s *sitting) count() Decision {
+	n, of := s.judgement.Passed, len(s.judgement.Votes)
+	need := of/2 + 1
+	if s.panel.Unanimous {
+		need = of
+	}
+	switch {
+	case n >= need:
+		return s.decision(verdict.Passed, "", "")
+	case s.panel.Unanimous && n > 0:
+		return s.decision(verdict.Failed, verdict.JudgeInconsistent, "the judge's votes contradict each other")
+	}
+	return s.decision(verdict.Failed, verdict.WrongAnswer, "the judge does not find the rubric met")
+}
+
+// decision is a decision with all that led to it.
+func (s *sitting) decision(o verdict.Outcome, reason verdict.Reason, message string) Decision {
+	d := Decision{Outcome: o, Reason: reason, Message: message, Labels: s.panel.Labels, Usage: maps.Clone(s.usage), Exchanges: s.exchanges}
+	j := s.judgement
+	if cost, ok := s.usage["cost_microusd"]; ok {
+		j.Cost = &cost
+	}
+	if len(s.exchanges) > 0 {
+		d.Judgement = &j
+	}
+	return d
+}

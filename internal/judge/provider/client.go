@@ -1,0 +1,130 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"securebench/internal/agent/harness"
+	"securebench/internal/agent/model"
+	"securebench/internal/fault"
+	"securebench/internal/gateway/allowance"
+	"securebench/internal/gateway/relay"
+	"securebench/internal/judge"
+	"securebench/internal/redact"
+)
+
+// Around is what surrounds a judge.
+type Around struct {
+	LookupEnv func(string) (string, bool)
+	Secrets   *redact.Registry // which the key is added to
+	Transport http.RoundTripper
+	Notice    func(string) // gets a line while the provider lets questions wait
+}
+
+// Client asks the model of a judge. It is safe for concurrent use.
+type Client struct {
+	client *model.Client
+	total  *allowance.Allowance
+}
+
+var _ judge.Asker = (*Client)(nil)
+
+// who names the judge's client among those that share a journal.
+const who = "judge"
+
+// answerTime bounds the requests for one answer.
+const answerTime = 10 * time.Minute
+
+// Open takes the key from the environment or the env file, and sees that the provider
+// has the model.
+func Open(ctx context.Context, s *Settings, a Around) (*Client, error) {
+	key, err := readKey(s, a)
+	if err != nil {
+		return nil, err
+	}
+	if a.Transport == nil {
+		if err := relay.Reach(ctx, s.Model.BaseURL); err != nil {
+			kind := fault.Config
+			if errors.Is(err, relay.ErrUnreachable) {
+				kind = fault.Infrastructure
+			}
+			return nil, fault.Errorf(kind, "%s: the judge: %w (check judge.base_url, the network and the proxy variables)", s.Section.Pos, err)
+		}
+	}
+	c := &Client{total: allowance.New(allowance.Amount(s.Model.Total))}
+	c.client, err = model.Open(ctx, model.Config{Who: who, Settings: s.Model, Key: key, Total: c.total, Transport: a.Transport, Notice: a.Notice})
+	if err != nil {
+		return nil, fault.Errorf(fault.Config, "%s: the judge: %w (check judge.model, judge.base_url and the key)", s.Section.Pos, err)
+	}
+	return c, nil
+}
+
+// readKey reads the key, "" for a server of this machine that wants none.
+func readKey(s *Settings, a Around) (string, error) {
+	value, _ := a.LookupEnv(s.Model.KeyEnv)
+	key := strings.TrimSpace(value)
+	switch {
+	case key == "" && s.Model.KeyOptional:
+		return "", nil
+	case key == "":
+		return "", fault.Errorf(fault.Config, "%s: the judge needs the key of its provider: set %s in the environment or in the env file", s.Section.Pos, s.Model.KeyEnv)
+	case len(key) >= redact.MinKey: // or else it is known not to be redacted
+		if err := a.Secrets.Add(s.Model.KeyEnv, []byte(key)); err != nil {
+			return "", fault.Errorf(fault.Config, "%s: %w", s.Section.Pos, err)
+		}
+	}
+	return key, nil
+}
+
+// Keep keeps what is answered, and asks nothing again that is answered there. used is
+// what an earlier part of the run has used, by the names of a record's usage.
+func (c *Client) Keep(j *model.Journal, a model.Accounts, used map[string]int64) {
+	c.total.Add(allowance.Counted(stripped(used)))
+	if a == nil {
+		c.client.Keep(j, nil)
+		return
+	}
+	c.client.Keep(j, accounts{a})
+}
+
+// Spent reports whether the judge may ask no more.
+func (c *Client) Spent() bool { return c.total.Spent() }
+
+// Ask asks for one answer.
+func (c *Client) Ask(ctx context.Context, r judge.Request) (judge.Reply, error) {
+	seed := int64(r.Vote)
+	q := model.Question{Question: harness.Question{System: r.System, User: r.User}, Task: r.Task, Attempt: r.Attempt,
+		Form: &model.Form{Name: r.Form, Schema: r.Schema}, Seed: &seed}
+	res, err := c.client.Ask(ctx, q, answerTime, io.Discard)
+	reply := judge.Reply{Text: res.Text, Model: res.Model, Stop: res.Stop, Usage: counted(c.client.Counts(res))}
+	if res.Called != "" {
+		reply.Text = res.Called
+	}
+	switch {
+	case errors.Is(err, relay.ErrSpent):
+		return reply, fmt.Errorf("%w: %w", judge.ErrSpent, err)
+	case err != nil:
+		return reply, fmt.Errorf("asking the judge: %w", err)
+	case res.End == model.Refused:
+		reply.Declined = true
+	case res.End != model.Answered:
+		reply.Text, reply.Stop = "", "timed_out"
+	}
+	return reply, nil
+}
+
+// counted returns what a record has of a judge's usage.
+func counted(all map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	for _, name := range []string{"requests", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "cost_microusd"} {
+		if n, ok := all[name]; ok {
+			out[name] = n
+		}
+	}
+	return out
+}

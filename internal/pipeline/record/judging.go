@@ -1,0 +1,41 @@
+package record
+
+import (
+	"securebench/internal/digest"
+	"securebench/internal/judge"
+)
+
+// ExchangesName is the raw output with what a judge was asked and answered about an attempt.
+const ExchangesName = "exchanges.jsonl"
+
+// Judging says which judge a run has.
+type Judging struct {
+	Model  string `json:"model"` // that is asked for
+	API    string `json:"api"`
+	Votes  int    `json:"votes"`
+	Decide string `json:"decide"`
+	Prompt int    `json:"prompt_version"`
+	// Trusted is the digest of a comparison with people's labels.
+	Trusted string `json:"trusted,omitzero"`
+	// Answered is the model that answers, as its provider names it, and Canaries what came
+	// of trying it; both are empty until it is tried, and where it is not.
+	Answered string       `json:"answered,omitzero"`
+	Canaries *judge.Trial `json:"canaries,omitzero"`
+	// Labels are those of its verdicts.
+	Labels []string `json:"labels"`
+}
+
+// Used is what trying it took, by the names of a record's usage.
+func (j *Judging) Used() map[string]int64 {
+	if j == nil || j.Canaries == nil {
+		return nil
+	}
+	return judge.Prefixed(j.Canaries.Usage)
+}
+
+// Panel returns the judge, whose model an asker asks, of the run with a salt.
+func (j *Judging) Panel(asker judge.Asker, salt digest.Salt) *judge.Panel {
+	return &judge.Panel{Settings: judge.Settings{Votes: j.Votes, Unanimous: j.Decide == judge.Unanimous}, Asker: asker, API: j.API,
+		Labels: j.Labels, Derive: salt.Derive,
+		Keyed: func(task string, content []byte) string { return salt.Keyed("judge", task, content) }}
+}
