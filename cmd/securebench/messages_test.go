@@ -69,7 +69,7 @@ func TestMessages(t *testing.T) {
 	}{
 		"no run.json":         {exitIntegrity, "run.json: missing: it is unknown what was planned", []string{"verify", changed("run.json", gone)}},
 		"no run.json, report": {exitIntegrity, "*** NOT VERIFIED: the run does not verify: problems found: 1; the first: ***\n*** run.json: missing", []string{"report", changed("run.json", gone)}},
-		"no run.json, CSV":    {exitIntegrity, ",false,0,,,,,,,,\r\n", []string{"report", "--csv", changed("run.json", gone)}},
+		"no run.json, CSV":    {exitIntegrity, ",false,0,,,,,,,,,computed,,,,\r\n", []string{"report", "--csv", changed("run.json", gone)}},
 		"no run.json, JSON":   {exitIntegrity, `"verified": false`, []string{"report", "--json", changed("run.json", gone)}},
 		"no run.json, resume": {exitIntegrity, "run.json is missing or damaged", oracle("--resume", "-o", changed("run.json", gone))},
 		"a list as run.json":  {exitIntegrity, "run.json: it is not a JSON object", []string{"verify", changed("run.json", func([]byte) []byte { return []byte("[]\n") })}},
