@@ -15,6 +15,7 @@ type answers struct {
 	whole   int64 // answers of the model that came to their end
 	refused int64 // requests that the relay itself refused
 	last    refusal
+	cut     string           // why the last answer was cut off, if it was
 	by      map[string]int64 // of the answers those that a score should be read with
 }
 
@@ -33,6 +34,7 @@ func (c *answers) answered(x *exchange, ending wire.Ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.whole++
+	c.cut = ending.Stop
 	for name, is := range map[string]bool{Truncated: ending.Truncated, Empty: ending.Empty && !ending.Declined, Declined: ending.Declined, Guessed: !x.exact} {
 		if !is {
 			continue
@@ -68,16 +70,16 @@ func (c *answers) add(to map[string]int64) {
 // maxRefusal bounds what a record quotes of a refusal.
 const maxRefusal = 300
 
-// Refusal says why the relay refused the last request that it refused, "" if it
-// refused none. It has no credentials.
-func (a *Attempt) Refusal() string {
+// Words says why the relay refused the last request that it refused, without credentials,
+// and in the API's word why the last answer of the model was cut off; "" of none.
+func (a *Attempt) Words() (refusal, cut string) {
 	a.answers.mu.Lock()
 	defer a.answers.mu.Unlock()
-	if a.answers.refused == 0 {
-		return ""
+	if a.answers.refused > 0 {
+		last := a.answers.last
+		refusal = redact.EscapeShort(string(a.relay.secrets.Bytes([]byte(string(last.reason)+": "+last.message))), maxRefusal)
 	}
-	last := a.answers.last
-	return redact.EscapeShort(string(a.relay.secrets.Bytes([]byte(string(last.reason)+": "+last.message))), maxRefusal)
+	return refusal, a.answers.cut
 }
 
 // notServed refuses a request to another endpoint than those of the API. It names

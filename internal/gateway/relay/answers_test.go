@@ -25,16 +25,18 @@ func TestRefusalsAreCounted(t *testing.T) {
 				t.Errorf("%s: %d %s", api, status, text)
 			}
 		}
-		if u := wrong.Usage(); u[Refusals] != 3 || u[Answers] != 0 || !strings.Contains(wrong.Refusal(), c.says) {
-			t.Errorf("%s: %v, %q", api, u, wrong.Refusal())
+		refusal, cut := wrong.Words()
+		if u := wrong.Usage(); u[Refusals] != 3 || u[Answers] != 0 || !strings.Contains(refusal, c.says) || cut != "" {
+			t.Errorf("%s: %v, %q, %q", api, u, refusal, cut)
 		}
 		cfg := config(api, base)
 		cfg.Budget.Requests = 1
 		right := start(t, newRelay(t, cfg)).listen()
 		right.post(c.right, c.body)
 		right.post(c.right, c.body)
-		if u := right.Usage(); u[Refusals] != 0 || u[Answers] != 1 || right.Refusal() != "" || !right.Spent() {
-			t.Errorf("%s: %v, %q", api, u, right.Refusal())
+		refusal, _ = right.Words()
+		if u := right.Usage(); u[Refusals] != 0 || u[Answers] != 1 || refusal != "" || !right.Spent() {
+			t.Errorf("%s: %v, %q", api, u, refusal)
 		}
 	}
 }
@@ -90,6 +92,9 @@ func TestAnswersAreCounted(t *testing.T) {
 			}
 			g.post(path, body)
 			u := g.Usage()
+			if _, cut := g.Words(); (cut != "") != (c.want[Truncated] > 0) {
+				t.Errorf("the last answer was cut off: %q", cut)
+			}
 			for _, name := range []string{Answers, Truncated, Empty, Declined, Guessed} {
 				if u[name] != c.want[name] {
 					t.Errorf("%s is %d, want %d", name, u[name], c.want[name])

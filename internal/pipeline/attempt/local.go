@@ -160,17 +160,23 @@ func produced(ran produce.Result, left capture.Result) Produced {
 	}
 	maps.Copy(p.Metadata, ran.Metadata)
 	maps.Copy(p.Metadata, left.Metadata)
-	if p.Candidate != nil && verdict.CutOff(p.Metadata.Text(verdict.StopKey)) {
-		c := *p.Candidate
-		c.CutOff = true
-		p.Candidate = &c
-	}
+	p.noteCut()
 	delete(p.Metadata, capture.MissingRoots) // which the row names in a lane that is not published
 	p.Stdout, _ = redact.EscapedExcerpt(left.Stdout, record.ExcerptLimit)
 	p.Stderr, _ = redact.EscapedExcerpt(left.Stderr, record.ExcerptLimit)
 	p.Raw = map[string][]byte{"stdout": left.Stdout, "stderr": left.Stderr, capture.MissingRoots + ".json": left.Metadata[capture.MissingRoots]}
 	maps.Copy(p.Raw, ran.Raw)
 	return p
+}
+
+// noteCut notes on the candidate that the model's last answer had reached its most tokens.
+// What an agent wrote to a file was written before.
+func (p *Produced) noteCut() {
+	if p.Candidate != nil && p.Candidate.Origin != candidate.File && verdict.CutOff(p.Metadata.Text(verdict.StopKey)) {
+		c := *p.Candidate
+		c.CutOff = true
+		p.Candidate = &c
+	}
 }
 
 // Verify scores a stored candidate, in the session that was made ahead if there is one.

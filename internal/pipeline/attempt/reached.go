@@ -22,6 +22,7 @@ func (r Reached) AddTo(p *Produced) {
 		p.Metadata = verdict.Metadata{}
 	}
 	p.Usage = r.add(p.Metadata, &p.Raw, p.Usage)
+	p.noteCut()
 	if r.Spent && p.End == sandbox.Exited && p.Limit == "" {
 		p.Candidate, p.Path, p.Rejection = nil, "", nil
 		p.End, p.Limit = produce.OverBudget, produce.OverBudget

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/candidate"
+	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
@@ -20,7 +21,7 @@ import (
 type provided struct{}
 
 func (provided) Usage() map[string]int64 { return map[string]int64{"requests": 3} }
-func (provided) Refusal() string         { return "why" }
+func (provided) Words() (_, _ string)    { return "why", "max_tokens" }
 func (provided) Held() time.Duration     { return 2 * time.Second }
 func (provided) Trace() []byte           { return []byte("secret-value-0123456789\n") }
 
@@ -35,7 +36,7 @@ func TestReached(t *testing.T) {
 	p := Produced{Metadata: verdict.NewMetadata(map[string]any{"network": map[string]int64{"proxy_denied": 2}, "exit_code": 0}), Usage: map[string]int64{"steps": 7},
 		Raw: map[string][]byte{produce.NetworkFile: []byte("proxy\n"), "stdout": []byte("out")}, End: sandbox.Exited}
 	r.AddTo(&p)
-	want := Produced{Metadata: verdict.NewMetadata(map[string]any{"network": map[string]int64{"proxy_denied": 3, "relay_allowed": 3}, "exit_code": 0, "relay_refusal": "why", "held_seconds": 2}),
+	want := Produced{Metadata: verdict.NewMetadata(map[string]any{"network": map[string]int64{"proxy_denied": 3, "relay_allowed": 3}, "exit_code": 0, "relay_refusal": "why", "stop_reason": "max_tokens", "held_seconds": 2}),
 		Usage: map[string]int64{"steps": 7, "requests": 3}, End: sandbox.Exited,
 		Raw: map[string][]byte{produce.NetworkFile: []byte("proxy\nrelay\n"), "exchanges.jsonl": []byte("[redacted:NAME]\n"), "stdout": []byte("out")}}
 	if d := cmp.Diff(want, p); d != "" {
@@ -45,6 +46,23 @@ func TestReached(t *testing.T) {
 	r.AddTo(&none)
 	if none.Usage["requests"] != 3 || string(none.Raw[produce.NetworkFile]) != "relay\n" {
 		t.Errorf("%+v", none)
+	}
+}
+
+// TestCutOffByRelay: an agent's text is cut off if the last answer of its model was; what
+// it wrote to a file is whole.
+func TestCutOffByRelay(t *testing.T) {
+	for origin, want := range map[candidate.Origin]bool{candidate.Stdout: true, candidate.File: false} {
+		c := candidate.New(task.Text, origin, []byte("4"))
+		p := Produced{Candidate: &c, End: sandbox.Exited}
+		Reached{Reached: produce.Reached{Provider: provided{}}}.AddTo(&p)
+		if p.Candidate.CutOff != want || c.CutOff {
+			t.Errorf("%s: %v", origin, p.Candidate.CutOff)
+		}
+		ran := produce.Result{Metadata: verdict.NewMetadata(map[string]any{verdict.StopKey: "max_tokens"})}
+		if p := produced(ran, capture.Result{Candidate: &c}); p.Candidate.CutOff != want {
+			t.Errorf("%s, in a sandbox here: %v", origin, p.Candidate.CutOff)
+		}
 	}
 }
 

@@ -125,8 +125,8 @@ func (*answerer) Usage() map[string]int64 { return nil }
 // Spent is false.
 func (*answerer) Spent() bool { return false }
 
-// Refusal is nothing.
-func (*answerer) Refusal() string { return "" }
+// Words are none.
+func (*answerer) Words() (refusal, cut string) { return "", "" }
 
 // Held is 0.
 func (*answerer) Held() time.Duration { return 0 }

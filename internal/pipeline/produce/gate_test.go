@@ -148,7 +148,7 @@ func (u *upstream) Serve(ctx context.Context, _ net.Listener) error {
 }
 func (u *upstream) Usage() map[string]int64 { return map[string]int64{"requests": 3} }
 func (u *upstream) Spent() bool             { return u.spent }
-func (u *upstream) Refusal() string         { return "" }
+func (u *upstream) Words() (_, _ string)    { return "", "" }
 func (u *upstream) Held() time.Duration     { return 2 * time.Minute }
 func (u *upstream) Trace() []byte           { return []byte("trace\n") }
 func (u *upstream) Err() error {

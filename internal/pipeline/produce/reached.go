@@ -19,7 +19,9 @@ type Reached struct {
 // Provided is what is known of an agent's provider.
 type Provided interface {
 	Usage() map[string]int64
-	Refusal() string
+	// Words says why the last request that was refused was, and why the last answer of
+	// the model was cut off.
+	Words() (refusal, cut string)
 	Held() time.Duration
 	Trace() []byte
 }
@@ -54,8 +56,11 @@ func (r Reached) Add(m verdict.Metadata, raw map[string][]byte, usage map[string
 		return usage
 	}
 	raw[exchangesFile] = r.Provider.Trace()
-	if why := r.Provider.Refusal(); why != "" {
-		m.Set(RefusalKey, why)
+	refusal, cut := r.Provider.Words()
+	for key, word := range map[string]string{RefusalKey: refusal, verdict.StopKey: cut} {
+		if word != "" {
+			m.Set(key, word)
+		}
 	}
 	if held := r.Provider.Held(); held > 0 {
 		m.Set("held_seconds", held.Seconds())

@@ -104,8 +104,10 @@ const (
 func (l *Line) Origin() candidate.Origin { return candidate.Origin(l.ProducerMetadata.Text(OriginKey)) }
 
 // CutOff reports whether the candidate is a model's answer that had reached its most
-// tokens.
-func (l *Line) CutOff() bool { return verdict.CutOff(l.ProducerMetadata.Text(verdict.StopKey)) }
+// tokens. What an agent wrote to a file was written before.
+func (l *Line) CutOff() bool {
+	return l.Origin() != candidate.File && verdict.CutOff(l.ProducerMetadata.Text(verdict.StopKey))
+}
 
 // Extraction returns how the verifier extracted the candidate from the agent's
 // output.

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"time"
 
 	"securebench/internal/gateway/relay/distant"
@@ -82,14 +83,13 @@ func (k known) Usage() (sum map[string]int64) {
 	return sum
 }
 
-// Refusal is that of the last visit with one.
-func (k known) Refusal() (why string) {
+// Words are the refusal of the last visit with one, and how the last one ended.
+func (k known) Words() (refusal, cut string) {
 	for _, v := range k.visits {
-		if last := v.Refusal(); last != "" {
-			why = last
-		}
+		last, end := v.Words()
+		refusal, cut = cmp.Or(last, refusal), end
 	}
-	return why
+	return refusal, cut
 }
 
 // Held is how long the agents stood still.

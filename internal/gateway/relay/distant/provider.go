@@ -62,8 +62,8 @@ func (w Way) Open(o relay.Options) *Provider {
 // Usage is nothing: the run knows it.
 func (*Provider) Usage() map[string]int64 { return nil }
 
-// Refusal is nothing: the run knows it.
-func (*Provider) Refusal() string { return "" }
+// Words are none: the run knows them.
+func (*Provider) Words() (refusal, cut string) { return "", "" }
 
 // Held is 0: the run knows it.
 func (*Provider) Held() time.Duration { return 0 }

@@ -12,9 +12,10 @@ import (
 // Ending says how an answer ended. What is unusual about it is what a score should
 // be read with.
 type Ending struct {
-	Truncated bool // at the most tokens that it may have
-	Empty     bool // with neither text nor a call of a tool
-	Declined  bool // the model refuses, or a filter of the provider's does
+	Truncated bool   // at the most tokens that it may have
+	Stop      string // the API's word for that
+	Empty     bool   // with neither text nor a call of a tool
+	Declined  bool   // the model refuses, or a filter of the provider's does
 }
 
 // ending is what is known of one.
@@ -28,10 +29,11 @@ type ending struct {
 // read returns what that means.
 func (e *ending) read() Ending {
 	declined := e.declined || e.stop == "refusal" || e.stop == "content_filter"
-	return Ending{
-		Truncated: slices.Contains([]string{"max_tokens", "max_output_tokens", "model_context_window_exceeded", "length"}, e.stop),
-		Empty:     !e.said && !declined, Declined: declined,
+	end := Ending{Empty: !e.said && !declined, Declined: declined}
+	if slices.Contains([]string{"max_tokens", "max_output_tokens", "model_context_window_exceeded", "length"}, e.stop) {
+		end.Truncated, end.Stop = true, e.stop
 	}
+	return end
 }
 
 // item notes an element of the output in either API.
