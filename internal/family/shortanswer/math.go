@@ -54,7 +54,7 @@ func (j *mathJudge) judge(ctx context.Context, candidate string, cut bool) (fami
 	r, err := j.comparer.Compare(ctx, j.c, j.golds, stated)
 	if f, ok := errors.AsType[*family.Failure](err); ok {
 		v := family.VerdictOf(f)
-		v.Containment = verdict.Passive
+		v.Containment, v.Metadata = verdict.Passive, verdict.NewMetadata(metadata)
 		return v, nil
 	}
 	switch {
