@@ -2,6 +2,7 @@ package shortanswer
 
 import (
 	_ "embed" // the schemas
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/compare"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
 	"securebench/internal/task"
 )
 
@@ -96,8 +98,45 @@ func check(row family.Row) (out []family.Problem) {
 	return out
 }
 
-// doubtful finds a tolerance that no answer can use.
+// doubtful finds a tolerance that no answer can use, and rows whose comparator is probably
+// not the one that their question or their accepted answers call for.
 func doubtful(row family.Row) []family.Problem {
+	return append(unusedTolerance(row), comparator(row)...)
+}
+
+// comparator finds a question for a form whose answers are compared by value, and LaTeX
+// that is compared as it is written without the row saying so. Nothing chooses math but
+// the row: it needs an image and an engine, and takes one form of a value for another.
+func comparator(row family.Row) []family.Problem {
+	var rules match
+	if m := row.Eval["match"]; m != nil && json.Unmarshal(m, &rules) != nil {
+		return nil // check says so
+	}
+	var question string
+	if json.Unmarshal(row.Input["question"], &question) != nil {
+		return nil
+	}
+	asked := form.FindString(question)
+	switch {
+	case rules.Type == byMath && asked != "":
+		return []family.Problem{{Path: []string{"eval", "match", "type"}, Message: "math compares values, and the question asks for a form (" + asked + "): an answer in another form passes",
+			Fix: "eval.match.type text compares what is written; or do not ask for the form"}}
+	case rules.Type == byDefault && asked == "" && slices.ContainsFunc(golds(row.Eval["accepted_answers"]), latex.MatchString):
+		return []family.Problem{{Path: []string{"eval", "accepted_answers"}, Message: "are LaTeX, which is compared as it is written: 0.5 is not \\frac{1}{2}",
+			Fix: "eval.match.type math compares values and needs environment.image; eval.match.type text says that the form counts"}}
+	}
+	return nil
+}
+
+var (
+	// form are words of a question that ask for a form of a value.
+	form = lazyregexp.New(`(?i)\b(?:simplify|simplest form|lowest terms|expand|factor(?:ize|ise)?|rationalize)\b`)
+	// latex are commands of LaTeX that write a value which has other forms.
+	latex = lazyregexp.New(`\\(?:[dt]?frac|sqrt|pi|cdot|times|begin|cup|infty|le|ge|leq|geq|binom)\b`)
+)
+
+// unusedTolerance finds a tolerance that no answer can use.
+func unusedTolerance(row family.Row) []family.Problem {
 	if row.Eval["tolerance"] == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package shortanswer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,6 +55,30 @@ func TestCheck(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s %s: %s", tt.accepted, tt.match, diff)
+		}
+	}
+}
+
+// TestComparatorDoubts: a row whose comparator is not what its question or its accepted
+// answers call for is doubted, and one that says what it wants is not.
+func TestComparatorDoubts(t *testing.T) {
+	const latex, asked = "are LaTeX, which is compared as it is written", "math compares values, and the question asks for a form"
+	for _, tt := range []struct{ question, accepted, match, want string }{
+		{"What is half of one and a half?", `["\\frac{3}{4}"]`, ``, latex}, {"What is half of one and a half?", `["\\frac{3}{4}"]`, `{"type":"math"}`, ""},
+		{"What is half of one and a half?", `["\\frac{3}{4}"]`, `{"type":"text"}`, ""}, {"What is half of one and a half?", `["3/4", 0.75]`, ``, ""},
+		{"Simplify 6/8.", `["\\frac{3}{4}"]`, `{"type":"math"}`, asked + " (Simplify)"}, {"Simplify 6/8.", `["\\frac{3}{4}"]`, ``, ""}, {"What is 6/8?", `["\\frac{3}{4}"]`, `{"type":"math"}`, ""},
+		{"Which command prints a fraction?", `["\\usepackage"]`, ``, ""}, {"Who is a factory's owner?", `["$x$"]`, `{"type":"math"}`, ""},
+	} {
+		row := family.Row{Input: map[string]jsontext.Value{"question": familytest.JSON(t, tt.question)}, Eval: map[string]jsontext.Value{"accepted_answers": jsontext.Value(tt.accepted)}}
+		if tt.match != "" {
+			row.Eval["match"] = jsontext.Value(tt.match)
+		}
+		got := ""
+		for _, p := range Family().Doubts(row) {
+			got += p.Message
+		}
+		if !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s %s %s: %q", tt.question, tt.accepted, tt.match, got)
 		}
 	}
 }
