@@ -220,6 +220,9 @@ func (d *Dir) removeEmpty(top string) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	for i := len(all) - 1; i >= 0; i-- {
 		f := all[i]
 		if f.full || d.root.Remove(f.name) != nil { // something may have come into it
@@ -228,7 +231,7 @@ func (d *Dir) removeEmpty(top string) error {
 			}
 		}
 	}
-	return err
+	return nil
 }
 
 func (d *Dir) makeFolders() error {
