@@ -184,6 +184,9 @@ func (d *draw) row(i int) map[string]any {
 			"run_tests": map[string]any{"key": d.hidden()}, "solution": map[string]any{"command": d.hidden()},
 			"capture": map[string]any{"roots": []any{"/workspace", "/srv/" + d.hidden()}, "exclude": []any{"/srv/" + d.hidden()}},
 			"start":   map[string]any{"command": []any{d.hidden()}, "ready": map[string]any{"command": []any{d.hidden()}}}}
+	case "preference_pair":
+		input = map[string]any{"prompt": d.open(true), "candidate_a": d.open(true), "candidate_b": d.open(true)}
+		eval = map[string]any{"preference": "A", "rubric": map[string]any{"key": d.hidden()}}
 	default:
 		runs = false
 		input = map[string]any{"prompt": d.open(false), "tools": []any{}}

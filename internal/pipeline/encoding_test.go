@@ -112,8 +112,8 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 			repo = nil
 		}
 		survives(rt, produce.Request{View: tk.Agent(), Image: g.image(), User: user, Limits: g.limits(), Expect: g.names("expect"),
-			Labels: sandbox.Labels{Run: g.text("run"), Task: tk.ID(), Attempt: 3, Role: "agent"}, Command: []string{g.text("command")}, Files: g.bytes("files"), Checkout: repo})
-		survives(rt, produce.Result{Outcome: g.outcome(), Timeout: time.Duration(g.number()), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr"),
+			Labels: sandbox.Labels{Run: g.text("run"), Task: tk.ID(), Attempt: 3, Role: "agent"}, Command: []string{g.text("command")}, Files: g.bytes("files"), Checkout: repo, Used: map[string]int64{"n": g.number()}})
+		survives(rt, produce.Result{Outcome: g.outcome(), Timeout: time.Duration(g.number()), Ran: time.Duration(g.number()), Stdout: g.bytes("stdout"), Stderr: g.bytes("stderr"),
 			Argv: []string{g.text("argv")}, Extract: tk.Extraction(), Target: g.text("target"), Public: g.names("public"), Metadata: g.metadata(), Usage: map[string]int64{"n": g.number()}})
 		survives(rt, capture.Request{Extraction: tk.Extraction(), Outcome: g.outcome(), Limit: g.number(), Public: g.names("public"),
 			Workdir: g.text("workdir"), Captured: task.Captured{Roots: []string{g.text("root")}, Filesystem: true, Exclude: []string{g.text("exclude")}}, ScoreTimeouts: true,
@@ -122,6 +122,8 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 		survives(rt, capture.Result{Rejection: candidate.Reject(verdict.InvalidUTF8, "%s", g.text("message")), Limit: sandbox.PidsLimit})
 		survives(rt, agent.Request{View: tk.Agent(), Attempt: 2, Dir: g.text("dir"), Image: g.image(), Captured: tk.Captured(),
 			Solution: &agent.Solution{Kind: task.Patch, Data: g.bytes("data"), Command: []string{g.text("command")}, Path: g.text("path")}})
+		shown := tk.Agent().Presented(nil, g.text("mark"))
+		survives(rt, agent.Request{View: tk.Agent(), Shown: []*task.AgentView{nil, &shown}, Used: map[string]int64{"n": g.number()}, Attempt: 1, Image: g.image(), Captured: tk.Captured()})
 		survives(rt, attempt.Produced{Candidate: g.candidate(), Path: g.text("path"), Argv: []string{g.text("argv")}, End: sandbox.TimedOut, ExitCode: int(g.number()),
 			Timeout: time.Duration(g.number()), Capabilities: []sandbox.Capability{sandbox.Chown}, DiskSampled: true, Labels: []string{g.text("label")}, Metadata: g.metadata(),
 			Usage: map[string]int64{"n": g.number()}, Stdout: g.text("stdout"), Stderr: g.text("stderr"), Raw: map[string][]byte{"a": {0, 0xff}}, Took: attempt.Timings{"producer": g.number()}})

@@ -62,6 +62,7 @@ func TestViewsSurviveEncoding(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tk := drawTask(rt)
 		roundTrip(rt, tk.Agent())
+		roundTrip(rt, tk.Agent().Presented(map[string]jsontext.Value{"a": jsontext.Value(`"other"`)}, "mark").Within(time.Second))
 		roundTrip(rt, tk.TestSandbox())
 		roundTrip(rt, tk.Evaluator())
 	})

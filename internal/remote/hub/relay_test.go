@@ -20,6 +20,7 @@ import (
 	"securebench/internal/remote"
 	"securebench/internal/remote/worker"
 	"securebench/internal/sandbox"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -219,5 +220,53 @@ func TestQuickAgent(t *testing.T) {
 	p, err := h.Produce(t.Context(), agent.Request{View: newTask(t, "task").Agent(), Attempt: 1})
 	if n, counted := p.Usage["requests"]; err != nil || !counted || n != 0 {
 		t.Errorf("%v, %v", p.Usage, err)
+	}
+}
+
+// twice is a site whose agent asks once for each presentation of its task.
+type twice struct{ *asking }
+
+func (s twice) Produce(ctx context.Context, req agent.Request) (p attempt.Produced, err error) {
+	usage := map[string]int64{}
+	for range req.Shown {
+		if p, err = s.asking.Produce(ctx, req); err != nil {
+			return p, err
+		}
+		usage = record.SumUsage(usage, p.Usage)
+	}
+	p.Usage = usage
+	return p, nil
+}
+
+// TestPresentedRelay: the agents of a task's presentations, one after the other, have the
+// ticket of their job, and share its budget. What a job of one presentation has is used up
+// with its agent.
+func TestPresentedRelay(t *testing.T) {
+	for requests, budget := range map[int64]int64{2: 0, 1: 1} {
+		f := newFleet(t)
+		r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return "sk-canary-0123456789abcdef" }, Model: "m",
+			Prices: map[string]relay.Price{"m": {Input: 2, Output: 10}}, Budget: relay.Budget{Requests: budget},
+			Transport: upstream(func(*http.Request) (*http.Response, error) {
+				body := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}\n\n"
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+			})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.o.Desk = distant.NewDesk(r)
+		h := f.open()
+		f.start(f.invite("first", remote.Produce), site{}, func(o *worker.Options) {
+			o.Open = func(_ context.Context, set worker.Setting) (worker.Site, error) {
+				return twice{&asking{site: site{store: set.Store}, relay: set.Relay}}, nil
+			}
+		})
+		view := newTask(t, "task").Agent()
+		p, err := h.Produce(t.Context(), agent.Request{View: view, Shown: []*task.AgentView{&view, &view}, Attempt: 1, Dir: "task", Image: sandbox.Image{Ref: "img", ID: "sha256:1"}})
+		if err != nil || p.Usage["requests"] != requests || p.Usage["steps"] != 2 || (p.Limit == produce.OverBudget) != (budget > 0) {
+			t.Errorf("with a budget of %d: %+v, %v", budget, p, err)
+		}
+		if is := h.Desk.MicroUSD(); is != requests*(5*2+7*10) {
+			t.Errorf("with a budget of %d requests they cost %d", budget, is)
+		}
 	}
 }

@@ -30,27 +30,58 @@ func (h *Hub) admit(j *job, again bool) string {
 	}
 	h.dismiss(j)
 	ticket, key := random(), j.key
-	j.visits = append(j.visits, &visit{ticket: ticket, Visit: h.Desk.Admit(ticket, func() (map[string]int64, func(map[string]int64) error) {
-		if h.Accounts == nil {
-			return nil, nil
-		}
-		return h.Accounts.Begin(key.Task, key.Attempt)
-	})})
+	for range j.agents() {
+		j.visits = append(j.visits, &visit{ticket: ticket, Visit: h.Desk.Admit(ticket, func() (map[string]int64, func(map[string]int64) error) {
+			if h.Accounts == nil {
+				return nil, nil
+			}
+			return h.Accounts.Begin(key.Task, key.Attempt)
+		})})
+	}
 	return ticket
+}
+
+// agents is how many agents a job runs, one after the other: one for each presentation
+// of its task.
+func (j *job) agents() int {
+	n := 0
+	if j.request.Produce != nil {
+		for _, v := range j.request.Produce.Shown {
+			if v != nil {
+				n++
+			}
+		}
+	}
+	return max(n, 1)
+}
+
+// latest returns the visits of the last grant of a job.
+func (j *job) latest() (out []*visit) {
+	for _, v := range j.visits {
+		if v.ticket == j.visits[len(j.visits)-1].ticket {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // dismiss ends the way to the provider of a job's agent, whose worker has the job no more.
 // The caller holds the lock.
 func (h *Hub) dismiss(j *job) {
-	if len(j.visits) == 0 {
-		return
+	for _, v := range j.latest() {
+		h.work.Go(func() { v.End() })
 	}
-	last := j.visits[len(j.visits)-1]
-	h.work.Go(func() { last.End() })
 }
 
 // known is what the run knows of the visits of a job, which counts all of them.
-type known struct{ visits []*distant.Known }
+type known struct {
+	visits []*distant.Known
+	// Of the last grant with a visit: its ticket, whether the budget is spent, and why the
+	// provider failed.
+	ticket string
+	spent  bool
+	err    error
+}
 
 // end ends a job's visits.
 func (h *Hub) end(j *job) (k known) {
@@ -58,9 +89,16 @@ func (h *Hub) end(j *job) (k known) {
 	visits := j.visits
 	h.mu.Unlock()
 	for _, v := range visits {
-		if of := v.End(); of != nil {
-			k.visits = append(k.visits, of)
+		of := v.End()
+		if of == nil {
+			continue
 		}
+		k.visits = append(k.visits, of)
+		if k.ticket != v.ticket {
+			k.ticket, k.spent, k.err = v.ticket, false, nil
+		}
+		k.spent = k.spent || of.Spent()
+		k.err = cmp.Or(k.err, of.Err())
 	}
 	return k
 }
@@ -68,10 +106,10 @@ func (h *Hub) end(j *job) (k known) {
 // ran notes that the agent of a job has run, if it has a visit.
 func (h *Hub) ran(j *job) {
 	h.mu.Lock()
-	visits := j.visits
+	latest := j.latest()
 	h.mu.Unlock()
-	if len(visits) > 0 {
-		visits[len(visits)-1].Ran()
+	if len(latest) > 0 {
+		latest[0].Ran()
 	}
 }
 
@@ -123,8 +161,7 @@ func (h *Hub) reached(j *job, e ending) ending {
 	if len(k.visits) == 0 {
 		return e
 	}
-	last := k.visits[len(k.visits)-1]
-	r := attempt.Reached{Reached: produce.Reached{Provider: k}, Spent: last.Spent(), Err: last.Err(), Secrets: h.Secrets}
+	r := attempt.Reached{Reached: produce.Reached{Provider: k}, Spent: k.spent, Err: k.err, Secrets: h.Secrets}
 	for _, v := range k.visits {
 		r.Lines, r.Counts = append(r.Lines, v.Network...), record.SumUsage(r.Counts, v.Counts)
 	}

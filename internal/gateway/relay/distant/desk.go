@@ -24,7 +24,7 @@ type Desk struct {
 	relay *relay.Relay
 
 	mu     sync.Mutex
-	visits map[string]*Visit // by ticket
+	visits map[string]*Visit // the last by ticket
 	open   map[*Visit]*relay.Attempt
 	cost   int64 // of the visits that have ended
 }
@@ -38,6 +38,7 @@ func NewDesk(r *relay.Relay) *Desk {
 type Visit struct {
 	desk   *Desk
 	ticket string
+	before *Visit // with the same ticket; nil for the first
 	begin  func() (former map[string]int64, note func(map[string]int64) error)
 	life   context.Context // until the agent, or the visit, has ended
 	stop   context.CancelFunc
@@ -55,14 +56,44 @@ type Visit struct {
 }
 
 // Admit makes a ticket valid for one visit, until its end. begin is called when the
-// agent is about to begin; see [relay.Options].
+// agent is about to begin; see [relay.Options]. Further visits with a ticket are for the
+// further agents of its attempt: each begins when the one before has ended, and all of
+// them share one budget.
 func (d *Desk) Admit(ticket string, begin func() (former map[string]int64, note func(map[string]int64) error)) *Visit {
 	v := &Visit{desk: d, ticket: ticket, begin: begin, answers: map[int64]chan error{}, queued: make(chan struct{}, 1)}
 	v.life, v.stop = context.WithCancel(context.Background())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.visits[ticket] = v
+	v.before, d.visits[ticket] = d.visits[ticket], v
 	return v
+}
+
+// current returns the first visit of a ticket that has not ended, or its last one.
+func (d *Desk) current(ticket string) *Visit {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.visits[ticket]
+	for v != nil && v.before != nil && v.before.life.Err() == nil {
+		v = v.before
+	}
+	return v
+}
+
+// used is what the visits before, of the same ticket, have used.
+func (v *Visit) used() map[string]int64 {
+	sum := map[string]int64{}
+	for b := v.before; b != nil; b = b.before {
+		b.mu.Lock()
+		a := b.attempt
+		b.mu.Unlock()
+		if a == nil {
+			continue
+		}
+		for name, n := range a.Usage() {
+			sum[name] += n
+		}
+	}
+	return sum
 }
 
 // Known is what a run knows of an agent's provider when the agent has ended.
@@ -119,9 +150,7 @@ func (d *Desk) MicroUSD() int64 {
 func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest, _ := strings.CutPrefix(r.URL.Path, Prefix)
 	ticket, what, _ := strings.Cut(rest, "/")
-	d.mu.Lock()
-	v := d.visits[ticket]
-	d.mu.Unlock()
+	v := d.current(ticket)
 	switch {
 	case v == nil:
 		http.Error(w, "no such ticket", http.StatusForbidden)
@@ -161,7 +190,7 @@ func (v *Visit) Ran() {
 
 // account begins to count what the agent uses. The caller holds the lock.
 func (v *Visit) account(token string) {
-	o := relay.Options{Ledger: &v.ledger, Hold: v.hold, Token: token}
+	o := relay.Options{Ledger: &v.ledger, Hold: v.hold, Token: token, Used: v.used()}
 	if v.begin != nil {
 		o.Former, o.Note = v.begin()
 	}
