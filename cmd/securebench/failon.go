@@ -165,7 +165,7 @@ func (one failCondition) about(tasks, judged int) error {
 
 // allowable are the differences to a run that is named that may be allowed.
 func allowable() []compare.Kind {
-	return []compare.Kind{compare.Verifier, compare.Images, compare.Limits}
+	return []compare.Kind{compare.Verifier, compare.Images, compare.Limits, compare.Judge}
 }
 
 // Allow lets runs be compared although what they were given differs in this.

@@ -207,7 +207,7 @@ fresh sandboxes to which the agent never had access.
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.AddCommand(a.runCommand(new(runFlags)), a.mergeCommand(), a.keyCommand(),
+	root.AddCommand(a.runCommand(new(runFlags)), a.mergeCommand(), a.keyCommand(), a.judgeCommand(),
 		a.validateCommand(), a.versionCommand())
 	root.AddCommand(results.Commands(a.shell())...)
 	root.AddCommand(machine.Commands(a.shell())...)

@@ -138,7 +138,7 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl.BoolVar(&f.strict, "strict", false, "refuse a pack that has warnings")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "continue, and sign, although the agents of the first 5 attempts, or of all, fail")
 	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with code 20 on `WHAT`: failed, pending, any, 'rate<0.8', 'judged-rate<0.8', 'truncated>1%', 'empty>1%', 'refused>1%' or regression:RUN (repeatable)")
-	fl.StringSliceVar(&f.allow, "allow", nil, "with --fail-on regression:RUN: compare although `WHAT` differs: verifier, images, limits")
+	fl.StringSliceVar(&f.allow, "allow", nil, "with --fail-on regression:RUN: compare although `WHAT` differs: verifier, images, limits, judge")
 	fl.StringVar(&f.progress, "progress", "auto", "`MODE`: auto, plain, json or none")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; the same as --progress none")
 	fl.BoolVar(&f.showCommands, "show-command-output", false, "show the output of the agent's commands")

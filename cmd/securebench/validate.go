@@ -25,6 +25,7 @@ type validateFlags struct {
 	strict   bool
 	limit    int
 	workers  int
+	judge    judgeFlags
 }
 
 const validateHelp = `Check that a pack accepts correct candidates and rejects empty ones.
@@ -43,7 +44,10 @@ the question itself. The best one of each family is shown. If it passes
 significantly more rows than chance, a warning says so: the pack can be answered
 without reading it.
 
-The exit code is 14 if a check failed. With --strict it is also 14 if a baseline
+With a judge (--judge, or the judge section of a tester YAML as PACK), it is tried with
+its canaries on rows that ask for one, as before a run, which asks its provider.
+
+The exit code is 14 if a check failed, or the judge its canaries. With --strict it is also 14 if a baseline
 beats chance, and 11 if the pack itself has warnings, for example because it has
 no rows.`
 
@@ -66,6 +70,7 @@ func (a *app) validateCommand() *cobra.Command {
 	fl.IntVar(&f.limit, "limit", -1, "check only the first `N` rows")
 	fl.Lookup("limit").DefValue = "0" // not shown: the help text names the default
 	fl.IntVarP(&f.workers, "workers", "w", 0, "check `N` tasks concurrently (default what the machine holds, at most min(cores, 4))")
+	f.judge.add(c)
 	subcommand.AddProgressFlag(c, &f.progress)
 	a.addEngineFlag(c)
 	a.addLogFlag(c)
@@ -93,6 +98,9 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	}
 	for _, warning := range w.Warnings {
 		a.say("warning: %v", warning)
+	}
+	if err := a.tryJudge(ctx, f.judge, tester, w); err != nil {
+		return err
 	}
 	report := validate.NewReport(a.stdout, f.json, w.Location.Tasks, w.Families)
 	watch := &progress.Count{To: shown, Total: len(w.Rows)}

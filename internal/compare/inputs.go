@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"securebench/internal/earlier"
+	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
 )
 
@@ -21,11 +22,12 @@ const (
 	Verifier Kind = "verifier"
 	Images   Kind = "images"
 	Limits   Kind = "limits"
+	Judge    Kind = "judge"
 )
 
 // Allowable are the kinds that a caller may allow. Runs of different packs are
 // never compared.
-func Allowable() []Kind { return []Kind{Tasks, Verifier, Images, Limits} }
+func Allowable() []Kind { return []Kind{Tasks, Verifier, Images, Limits, Judge} }
 
 // ParseKinds reads the words of --allow, which must be among these kinds.
 func ParseKinds(words []string, allowable []Kind) (out []Kind, err error) {
@@ -119,7 +121,20 @@ func Differences(a, b *earlier.Run) (out []Difference) {
 	for _, what := range limits(a, b) {
 		add(Limits, "%s: %s", names, what)
 	}
+	if before, now := judgeOf(was.Judge), judgeOf(is.Judge); before != now {
+		add(Judge, "%s were judged by %s and %s", names, before, now)
+	} else if j, k := was.Judge, is.Judge; j != nil && k != nil && j.Answered != "" && k.Answered != "" && j.Answered != k.Answered {
+		add(Judge, "the judge of %s answered as %s and %s", names, redact.Quote(j.Answered), redact.Quote(k.Answered))
+	}
 	return out
+}
+
+// judgeOf says which judge a run had, and how it was asked.
+func judgeOf(j *record.Judging) string {
+	if j == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s (%s, %d votes, %s, prompt %d)", redact.Quote(j.Model), redact.Quote(j.API), j.Votes, redact.Quote(j.Decide), j.Prompt)
 }
 
 // packs says how the packs of two runs differ, as far as their digests show it.

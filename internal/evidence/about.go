@@ -7,13 +7,14 @@ import (
 
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/verdict"
 )
 
 // Fact is what a run says of itself, escaped.
 type Fact struct{ Name, Value string }
 
 // maxFact bounds a name in a fact, in characters.
-const maxFact = 200
+const maxFact = 400
 
 // About names the agent of a run, its model and program, the engine and the build,
 // with what a reader should know of each.
@@ -30,9 +31,37 @@ func About(m record.Manifest) (out []Fact) {
 	add("agent", m.Agent, AgentWords(m.Agent))
 	add("model", m.Model, "")
 	add("program", Programs(m), "")
+	if m.Planned.Judged > 0 {
+		add("judge", JudgeWords(m.Judge), "")
+	}
 	add("engine", Engine(m), "")
 	add("build", Build(m), "")
 	return out
+}
+
+// JudgeWords names a run's judge, with its votes and what came of its canaries, "" for
+// none.
+func JudgeWords(j *record.Judging) string {
+	if j == nil {
+		return ""
+	}
+	text := j.Model
+	if j.Answered != "" && j.Answered != j.Model {
+		text += ", which answers as " + j.Answered
+	}
+	text += fmt.Sprintf(", %d votes, %s", j.Votes, j.Decide)
+	if j.Canaries != nil {
+		text += ", " + j.Canaries.String()
+	} else {
+		text += ", not tried with canaries"
+	}
+	if slices.Contains(j.Labels, verdict.SelfJudged) {
+		text += ", the agent's own model or one of its vendor's"
+	}
+	if j.Trusted != "" {
+		text += ", compared with people in " + j.Trusted
+	}
+	return text
 }
 
 // AgentWords says what a reader should know of an agent, "" for one that this build

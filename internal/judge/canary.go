@@ -128,6 +128,9 @@ func injections() [][2]string {
 	}
 }
 
+// CanariesPerRow is how many canaries a row has that has a reference and none of its own.
+func CanariesPerRow() int { return 2 + 2*len(injections()) }
+
 // noAnswer must fail wherever no other row has a reference.
 const noAnswer = "I do not know the answer to this question."
 

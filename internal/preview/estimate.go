@@ -29,6 +29,7 @@ type past struct {
 	all      sum
 	tasks    map[string]*sum
 	families map[string]*sum
+	judged   judged
 }
 
 // sum adds up attempts.
@@ -46,6 +47,7 @@ func (p *past) add(e record.Entry) {
 		return
 	}
 	p.final++
+	p.judged.add(e)
 	if p.tasks[e.TaskID] == nil {
 		p.tasks[e.TaskID] = &sum{}
 	}

@@ -66,6 +66,7 @@ type Preview struct {
 	Budget float64 `json:"budget_usd,omitzero"`
 	// Total is what all attempts may use together; absent without a bound.
 	Total     harness.Budget `json:"budget_total,omitzero"`
+	Judge     *Judge         `json:"judge,omitzero"` // absent if no task asks for one
 	Obstacles []string       `json:"obstacles"`
 
 	prevent error
@@ -114,6 +115,7 @@ func Look(ctx context.Context, o run.Options, p Options) (*Preview, error) {
 	out := about(o, look)
 	out.Recorded = min(recorded, out.Tasks*out.Attempts)
 	out.Remaining = out.Tasks*out.Attempts - out.Recorded
+	out.Judge = out.aboutJudge(o, look.Work.Judged(), past)
 	out.obstacles(o, own, look)
 	return out, out.tasks(ctx, look, past)
 }

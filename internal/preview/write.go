@@ -61,6 +61,7 @@ func (p *Preview) WriteText(w io.Writer) error {
 	if p.Budget > 0 {
 		line("", "at most %.2f USD, by the budget of each attempt", p.Budget)
 	}
+	p.Judge.lines(line)
 	if t := p.Total; t != (harness.Budget{}) {
 		line("", "at most %s, by the budget of the run", total(t))
 	}

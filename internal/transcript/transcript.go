@@ -183,6 +183,7 @@ func (b *builder) verifier() {
 	if l.VerifierStderr != l.FailureMessage {
 		b.add("verifier: standard error", "", l.VerifierStderr)
 	}
+	b.add("judge", "", judgement(l.Judge))
 	b.add("verifier: measure", "", l.Measure.String())
 	b.add("verifier: details", "", pairs(l.VerifierMetadata))
 	for _, f := range l.Restricted {
@@ -228,6 +229,21 @@ func (b *builder) digests() {
 		}
 	}
 	b.add("digests", "", strings.Join(lines, "\n"))
+}
+
+// judgement says how a judge voted, "" if none was asked.
+func judgement(j *verdict.Judgement) string {
+	if j == nil {
+		return ""
+	}
+	text := fmt.Sprintf("model: %s\nvotes: %d of %d passed", redact.Escape(j.Model), j.Passed, len(j.Votes))
+	for i, v := range j.Votes {
+		text += fmt.Sprintf("\nvote %d: %s, asked %d times, %d tokens", i+1, map[bool]string{true: "passed", false: "failed"}[v.Passed], v.Asked, v.Tokens)
+	}
+	if j.Cost != nil {
+		text += fmt.Sprintf("\ncost: %d millionths of a USD", *j.Cost)
+	}
+	return text
 }
 
 // pairs lists metadata, one value a line.

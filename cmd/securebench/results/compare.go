@@ -35,7 +35,7 @@ is published or its digests are there; the tasks; the images; the limits; the
 build of securebench that scored them. Otherwise the command is refused, with
 each difference (exit 15). --allow WHAT compares them anyway and names the
 difference in the report: tasks (only those of all runs are compared), images,
-limits or verifier. "securebench reverify" says whether two builds give the same
+limits, verifier or judge. "securebench reverify" says whether two builds give the same
 verdicts.
 `
 
@@ -68,7 +68,7 @@ func (g group) compareCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of tables")
 	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the runs, whose rows say which tasks form clusters")
-	fl.StringSliceVar(&f.allow, "allow", nil, "compare although `WHAT` differs: tasks, verifier, images, limits")
+	fl.StringSliceVar(&f.allow, "allow", nil, "compare although `WHAT` differs: tasks, verifier, images, limits, judge")
 	fl.IntVar(&f.resamples, "resamples", 10000, "`N` resamples of the bootstrap")
 	fl.Uint64Var(&f.seed, "seed", 0, "`SEED` of the bootstrap's draws")
 	return c

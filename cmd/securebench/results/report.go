@@ -15,6 +15,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/report"
 	"securebench/internal/source"
+	"securebench/internal/verdict"
 )
 
 const reportHelp = `Report what a run scored.
@@ -96,7 +97,7 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.Attempt{
 			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
-			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Basis: e.Basis, Labels: e.Labels,
+			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Basis: e.Basis, Judge: votes(e.Judge), Labels: e.Labels,
 			Passed: e.Passed, AgentExit: e.AgentExit(), Retries: len(e.Retries), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 			Usage: report.NewUsage(e.Usage), Answers: e.Answers(), Measure: e.Measure, Biases: e.Biases(),
 		})
@@ -192,6 +193,27 @@ func replaced(resumes []record.Resumption) (n int) {
 	return n
 }
 
+// votes are those of a judge in a record.
+func votes(j *verdict.Judgement) report.Votes {
+	if j == nil {
+		return report.Votes{}
+	}
+	return report.Votes{Model: j.Model, Votes: len(j.Votes), Passed: j.Passed}
+}
+
+// canaries says in a word what came of trying a run's judge.
+func canaries(j *record.Judging) string {
+	switch {
+	case j == nil:
+		return ""
+	case j.Canaries == nil:
+		return "not tried"
+	case j.Canaries.Fault() != "":
+		return "failed"
+	}
+	return "passed"
+}
+
 // aboutRun returns the report's section about the run as a whole.
 func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run {
 	m := res.Manifest
@@ -206,6 +228,7 @@ func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run 
 		Verified: judged == nil, Evidence: signedBy + s.Public(),
 		AgentNote: evidence.AgentWords(m.Agent), Program: evidence.Programs(m), Build: evidence.Build(m),
 	}
+	r.Judge, r.Canaries = evidence.JudgeWords(m.Judge), canaries(m.Judge)
 	if res.Sealed {
 		r.Ended = res.Statement.Predicate.Ended
 	}
