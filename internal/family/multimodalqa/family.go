@@ -57,6 +57,8 @@ func Family() family.Family {
 		Baselines:      baselines(),
 		Chance:         chance,
 		Pending:        pending,
+		Judged:         isJudged,
+		Canaries:       canaries,
 		Boxed:          isMath,
 		MathVerify:     isMath,
 		Kept:           capacity.Footprint{Boxes: 2}, // to read expressions, and to compare them
@@ -64,17 +66,13 @@ func Family() family.Family {
 	}
 }
 
-// pending leaves rows with moving pictures or sound, and those that a judge decides,
-// without a verdict.
+// pending leaves rows with moving pictures or sound without a verdict.
 func pending(_ task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
 	assets, _ := v.Get("assets")
 	for _, f := range filesOf(assets.Value) {
 		if f.Type == "video" || f.Type == "audio" {
 			return verdict.Media, fmt.Sprintf("the row has %s, which no agent is given yet", f.Type)
 		}
-	}
-	if _, judged := v.Get("rubric"); judged {
-		return verdict.NoJudge, "the row has a rubric in words, which needs a judge; there is none yet"
 	}
 	return "", ""
 }

@@ -138,18 +138,21 @@ func shortRow(v task.EvaluatorView) (task.EvaluatorView, error) {
 
 // verifier scores rows by the rules that fit them.
 type verifier struct {
-	family.Verifier // of rows with choices
-	short, measured family.Verifier
+	family.Verifier         // of rows with choices
+	short, measured, judged family.Verifier
 }
 
 func newVerifier(r family.Resources) family.Verifier {
-	return verifier{multiplechoice.Family().NewVerifier(r), shortanswer.Family().NewVerifier(r), textmatch.NewVerifier(readMeasured)}
+	return verifier{multiplechoice.Family().NewVerifier(r), shortanswer.Family().NewVerifier(r), textmatch.NewVerifier(readMeasured), newJudged(r)}
 }
 
 // Open chooses the rules. A row that cannot be read is one that choices are missing of,
 // which says so.
 func (v verifier) Open(ctx context.Context, c family.Case) family.Session {
-	if hasChoices(c.Evaluator) {
+	switch {
+	case isJudged(c.Evaluator):
+		return v.judged.Open(ctx, c)
+	case hasChoices(c.Evaluator):
 		return v.Verifier.Open(ctx, c)
 	}
 	rules, _ := c.Evaluator.Get("match")
@@ -166,5 +169,5 @@ func (v verifier) Open(ctx context.Context, c family.Case) family.Session {
 
 // Close releases what the rules keep between rows.
 func (v verifier) Close(ctx context.Context) error {
-	return errors.Join(v.Verifier.Close(ctx), v.short.Close(ctx), v.measured.Close(ctx))
+	return errors.Join(v.Verifier.Close(ctx), v.short.Close(ctx), v.measured.Close(ctx), v.judged.Close(ctx))
 }
