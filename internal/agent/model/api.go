@@ -131,9 +131,9 @@ func (c *Client) read(response *http.Response, say func(string)) (Answer, error)
 		if s.calls == nil {
 			s.calls = s.pending.all()
 		}
-		called := len(s.calls) > 0
+		shown := len(s.calls) == 0
 		a := s.stated()
-		if called {
+		if !shown {
 			say(a.Text)
 		}
 		return a, nil

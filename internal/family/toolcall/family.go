@@ -46,7 +46,7 @@ func Family() family.Family {
 			"If the request needs none of the tools, answer with a sentence that says so, and with no list.",
 		VerifySeconds:  300,
 		Reference:      reference,
-		PublicMetadata: []string{"candidate_answer", "expected_answer", "stated_calls", "match_rule"},
+		PublicMetadata: []string{"candidate_answer", "expected_answer", "stated_calls"},
 		Pending:        pending,
 		Baselines:      baselines(),
 		Garbage:        garbage,

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/familytest"
+	"securebench/internal/family/toolcall/calls"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -264,4 +265,33 @@ func TestReference(t *testing.T) {
 			t.Errorf("%s: %s: %+v", expected, familytest.Content(t, solution.Candidate), v)
 		}
 	}
+}
+
+// FuzzMatch: whatever is stated, there is a verdict, and one list is right by the rule
+// json only if its canonical form is.
+func FuzzMatch(f *testing.F) {
+	keys := map[string]*key{}
+	for _, rule := range []string{ruleJSON, ruleBFCL} {
+		keys[rule] = keyFor(f, trip, `[{"name":"trip.book","accepted":{"people":[5],"stops":[["Pisa"]],"seats":[{"a":[1,""]}]},"optional":["stops","seats"]}]`, `{"rule":"`+rule+`"}`)
+	}
+	for _, s := range []string{`{"trip.book":{"people":5}}`, `[trip.book(people=5, stops=["pisa"])]`, `trip.book(people=1e999, seats={"a":True})`, "```\ntrip_book(people=05)\n```"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		s = strings.ToValidUTF8(s, "")
+		for rule, k := range keys {
+			v := k.Match(s)
+			if v.Outcome != verdict.Passed && (v.Outcome != verdict.Failed || v.Reason == "") {
+				t.Fatalf("%s, %q: %+v", rule, s, v)
+			}
+			list, _ := calls.Read(s)
+			if rule != ruleJSON || v.Outcome != verdict.Passed || len(list) != 1 {
+				continue
+			}
+			text, ok := list[0].Value().JSON()
+			if !ok || !passes(k, string(text)) {
+				t.Fatalf("%q passes, and %s does not", s, text)
+			}
+		}
+	})
 }

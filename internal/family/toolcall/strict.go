@@ -1,7 +1,6 @@
 package toolcall
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"securebench/internal/family/toolcall/calls"
+	"securebench/internal/source"
 	"securebench/internal/toolschema"
 )
 
@@ -59,7 +59,8 @@ func plain(v calls.Value) (any, bool) {
 		return v.True, true
 	case calls.Int, calls.Float:
 		d, ok := newDecimal(v.Text)
-		return json.Number(v.Text), ok && len(v.Text) <= maxNumber && d.exponent < maxNumber && d.exponent > -maxNumber
+		number := &source.Node{Kind: source.Number, Text: v.Text} // which the validator takes as it is written
+		return number.Any(), ok && len(v.Text) <= maxNumber && d.exponent < maxNumber && d.exponent > -maxNumber
 	case calls.String:
 		return v.Text, true
 	case calls.List, calls.Tuple:
@@ -135,24 +136,24 @@ func isNumber(v calls.Value) bool { return v.Kind == calls.Int || v.Kind == call
 
 func isList(v calls.Value) bool { return v.Kind == calls.List || v.Kind == calls.Tuple }
 
-func equalLists(a, b []calls.Value, equal func(a, b calls.Value) bool) bool {
+func equalLists(a, b []calls.Value, same func(a, b calls.Value) bool) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
-		if !equal(a[i], b[i]) {
+		if !same(a[i], b[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-func equalMembers(a, b calls.Value, equal func(a, b calls.Value) bool) bool {
+func equalMembers(a, b calls.Value, same func(a, b calls.Value) bool) bool {
 	if len(a.Members) != len(b.Members) {
 		return false
 	}
 	for _, m := range a.Members {
-		if other, ok := b.Get(m.Name); !ok || !equal(m.Value, other) {
+		if other, ok := b.Get(m.Name); !ok || !same(m.Value, other) {
 			return false
 		}
 	}

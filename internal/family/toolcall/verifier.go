@@ -54,7 +54,6 @@ func (k *key) score(candidate string, cut bool) family.Verdict {
 	metadata := map[string]any{
 		"candidate_answer": textmatch.Excerpt(candidate),
 		"expected_answer":  task.Redacted,
-		"match_rule":       k.match.Rule,
 	}
 	if textmatch.Strip(said) == "" {
 		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)

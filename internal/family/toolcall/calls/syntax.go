@@ -1,9 +1,6 @@
 package calls
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // nodeKind is the kind of a part of an expression.
 type nodeKind uint8
@@ -40,10 +37,15 @@ type keyword struct {
 	value node
 }
 
-// reserved are the words that cannot be names.
+// reserved reports whether a word cannot be a name.
 func reserved(word string) bool {
-	return slices.Contains(strings.Fields("False None True and as assert async await break class continue def del elif else except "+
-		"finally for from global if import in is lambda nonlocal not or pass raise return try while with yield"), word)
+	switch word {
+	case "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
+		"finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try",
+		"while", "with", "yield":
+		return true
+	}
+	return false
 }
 
 // parser reads an expression. It only recognises: nothing is looked up or run.
@@ -161,9 +163,9 @@ func (p *parser) element() node {
 }
 
 // clauses reads the clauses of a comprehension.
-func (p *parser) clauses() (any bool) {
+func (p *parser) clauses() (some bool) {
 	for p.sees("for") || p.sees("async") {
-		any = true
+		some = true
 		p.op("async")
 		p.need("for")
 		p.targets()
@@ -173,7 +175,7 @@ func (p *parser) clauses() (any bool) {
 			p.binary(disjunction)
 		}
 	}
-	return any
+	return some
 }
 
 // targets reads the names of a for.
@@ -265,7 +267,7 @@ func (p *parser) level() int {
 
 // binary reads operands and the operators that bind at least as tightly as a level.
 func (p *parser) binary(least int) node {
-	left := node{}
+	var left node
 	if least <= negation && p.sees("not") {
 		left = p.prefixed("not", func() node { return p.binary(negation) })
 	} else {
