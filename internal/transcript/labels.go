@@ -15,6 +15,8 @@ func labels() map[string]string {
 	return map[string]string{
 		"heuristic":           "scored by counting words",
 		"judged":              "the row asks for a judge: a model that says whether a candidate meets a rubric",
+		"judge_unchecked":     "the judge was not tried on the pack",
+		"self_judged":         "the judge's model is the agent's, or of its vendor's family",
 		"pack_checker":        "a file of the pack judged",
 		"measured":            "how near the text came to what is accepted decided",
 		"exit_code":           "only the test command's exit code decided",

@@ -44,6 +44,8 @@ func reasons() map[verdict.Reason]string {
 	return map[verdict.Reason]string{
 		verdict.WrongAnswer:          "its answer is not one that the row accepts",
 		verdict.AmbiguousAnswer:      "it gives several answers, or none that can be told apart",
+		verdict.JudgeRefused:         "the judge gives no answer about it, though it does about others",
+		verdict.JudgeInconsistent:    "the judge's votes contradict each other",
 		verdict.TestsFailed:          "at least one test of the row failed",
 		verdict.EmptyCandidate:       "what it left is empty",
 		verdict.CandidateMissing:     "the file, folder or repository that should hold it is not there",
