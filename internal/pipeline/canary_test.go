@@ -23,6 +23,7 @@ import (
 	"securebench/internal/family/codecompletion"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/multiplechoice"
+	"securebench/internal/family/preferencepair"
 	"securebench/internal/family/repopatch"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/family/terminaltask"
@@ -241,10 +242,11 @@ func compilePack(t *testing.T, b *bench, p randomPack) ([]task.Task, error) {
 		}
 	}
 	b.families = family.NewRegistry(append(families.Deferred(), codecompletion.Family(), shortanswer.Family(), multiplechoice.Family(),
-		freeresponse.Family(), repopatch.Family(), terminaltask.Family())...)
+		freeresponse.Family(), repopatch.Family(), terminaltask.Family(), preferencepair.Family())...)
 	b.cfg.Families = b.families
 	b.cfg.Verifiers["terminal_task"] = changesVerifier{} // which runs nothing
 	b.cfg.Verifiers["free_response"] = freeresponse.NewVerifier(family.Resources{})
+	b.cfg.Verifiers["preference_pair"] = preferencepair.Family().NewVerifier(family.Resources{})
 	loc, err := pack.Locate(dir)
 	if err != nil {
 		return nil, err
