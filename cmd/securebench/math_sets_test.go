@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,7 +28,8 @@ type mathRow struct {
 // TestPublicMath compares the verdicts of eval.match.type math with those of others:
 // Qwen2.5-Math's on a model's recorded answers, and the pairs of Math-Verify's own tests.
 // Of the pairs, none passes that is not equal there, unless only the formula around it is
-// not found. SECUREBENCH_DIFFERENCES names a folder that gets a file for each set with the
+// not found, and each equal one that is refused is so by a rule of [mathRefusals].
+// SECUREBENCH_DIFFERENCES names a folder that gets a file for each set with the
 // differences, and the rule for each of them.
 func TestPublicMath(t *testing.T) {
 	t.Parallel()
@@ -52,9 +55,18 @@ func compareMath(t *testing.T, set string, rows []mathRow, least float64) {
 	t.Helper()
 	var differences strings.Builder
 	kept, attempts := rows[:0:0], 0
+	rules := map[string]int{}
+	refused := func(id, message string) {
+		rules[message]++
+		if set == "math-verify" && mathRefusals[message] == "" {
+			t.Errorf("%s is refused by a rule that the table has not: %s", id, message)
+		}
+	}
 	for _, r := range rows {
 		if _, err := mathmatch.NewKey([]string{r.gold}, answer.Ask(r.question, "", vocabulary.Every)); err != nil {
 			fmt.Fprintf(&differences, "## %s gold %q: refused as gold\n%v\n\n", r.id, r.gold, err)
+			_, message, _ := strings.Cut(err.Error(), "is no expression: ")
+			refused(r.id, message)
 			continue
 		}
 		kept, attempts = append(kept, r), max(attempts, len(r.answers))
@@ -81,6 +93,7 @@ func compareMath(t *testing.T, set string, rows []mathRow, least float64) {
 				}
 			default:
 				theirs++
+				refused(r.id, got.Message)
 			}
 			text := r.answers[got.Attempt-1]
 			fmt.Fprintf(&differences, "## %s attempt %d, gold %q: passed %v, theirs %v\n%s\n```\n%s\n```\n\n", r.id, got.Attempt, r.gold, got.Passed, want, got.Message,
@@ -89,6 +102,9 @@ func compareMath(t *testing.T, set string, rows []mathRow, least float64) {
 	}
 	line := fmt.Sprintf("%d agree (%d pass), %d pass only here, %d only there; %d of %d golds are refused", agree, both, ours, theirs, len(rows)-len(kept), len(rows))
 	t.Logf("%d answers, %s", agree+ours+theirs, line)
+	for _, rule := range slices.Sorted(maps.Keys(rules)) {
+		line += fmt.Sprintf("\n- %d: %s", rules[rule], rule)
+	}
 	if dir := os.Getenv("SECUREBENCH_DIFFERENCES"); dir != "" {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -98,6 +114,24 @@ func compareMath(t *testing.T, set string, rows []mathRow, least float64) {
 	if passed := 100 * float64(both) / float64(both+theirs); passed < least {
 		t.Errorf("%.1f %% of the answers that they accept pass, expected %g %%", passed, least)
 	}
+}
+
+// mathRefusals says of each rule by which an equal pair of Math-Verify's tests is refused
+// what such pairs have, and why the rule is right about them.
+var mathRefusals = map[string]string{ //nolint:gochecknoglobals // a constant
+	"the expression is of another kind than the expected one":          "an inequality for an interval, a list for a tuple, one value for an equation, a decimal comma: what was asked for says which",
+	"the text in the expression is no unit that the question asks for": "a sentence without a mark, whose last formula the library takes",
+	"the reply marks different answers":                                "several boxes for one answer, which the library takes together, or the last one",
+	"the expression has a sign or command that is not understood":      "an accepted answer within prose",
+	"the expression has several lines":                                 "an accepted answer within prose",
+	"the expression is not the expected one":                           "a rounded value for an exact one",
+	"a word beside the form denies or doubts it":                       "approximately, less than, and pct behind a box",
+	"the brackets of the expression do not match, or are too deep":     "an expression that was cut off or spoilt",
+	"the expression cannot be read":                                    "a symbol with an index of several letters, or a sign of plus or minus within a list",
+	"the expression equates values instead of stating one":             "a chain whose first side is no name",
+	"the expression denies a value or is only about it":                "an approximation for an exact value",
+	"the expression is a percentage, and the answer is not":            "a percent sign that the question does not ask for",
+	"the last line has a mark that leads to nothing":                   "a sentence whose mark leads to no value",
 }
 
 // squash returns an expression without white space, the signs of a formula, and a mark.
@@ -170,10 +204,31 @@ func readMathVerify(t *testing.T, dir string) (out []mathRow) {
 			t.Fatal(err)
 		}
 		for i, m := range mathPair.FindAllStringSubmatch(string(data), -1) {
-			out = append(out, mathRow{fmt.Sprintf("%s-%03d", name, i+1), "What is the result?", pythonText(m[1]), []string{pythonText(m[2])}, []bool{m[3] == "1"}})
+			out = append(out, mathRow{fmt.Sprintf("%s-%03d", name, i+1), "What is the result?", boxed(pythonText(m[1])), []string{pythonText(m[2])}, []bool{m[3] == "1"}})
 		}
 	}
 	return out
+}
+
+// boxed returns what the only box of a text encloses, or the text: some of the accepted
+// answers there are within a solution.
+func boxed(s string) string {
+	before, inside, ok := strings.Cut(s, `\boxed{`)
+	if !ok || strings.Contains(inside, `\boxed{`) || strings.TrimSpace(before) == "" {
+		return s
+	}
+	depth := 1
+	for i, c := range inside {
+		switch c {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return inside[:i]
+			}
+		}
+	}
+	return s
 }
 
 // pythonText returns the value of a literal text of Python.
