@@ -434,6 +434,9 @@ func (k *Choices) line(r *answer.Reply, n int) answer.Reading[Set] {
 	}
 	c, rest := k.lead(l.Text)
 	if c == 0 {
+		if c = k.predicate(r.Question, l); c != 0 {
+			return named(c)
+		}
 		return answer.Reading[Set]{}
 	}
 	if d := k.described(rest); d != 0 {
@@ -446,6 +449,44 @@ func (k *Choices) line(r *answer.Reply, n int) answer.Reading[Set] {
 		return named(c)
 	}
 	return hedged("a label stands before a text that is not its choice's")
+}
+
+// predicate returns the choice that a line ends with after a link, its label and its own
+// text, and a full stop: "The true statement is B. Paris is a city." Nothing before it in the line names
+// another, and its sentence does not deny it but in words of the question.
+func (k *Choices) predicate(q *answer.Question, l answer.Line) Set {
+	if !strings.HasSuffix(l.Text, ".") {
+		return 0 // it may go through the choices
+	}
+	for _, s := range l.Sentences {
+		for n, w := range s.Words {
+			if w.Kind != vocabulary.Letters || len(w.Text) != 1 || w.End > len(l.Text) || !strings.EqualFold(l.Text[w.Start:w.End], w.Text) {
+				continue // or a form stands before it in the line
+			}
+			before := s.Words[:n]
+			for len(before) > 0 && (before[len(before)-1].Sign() == ':' || before[len(before)-1].Sign() == '(') {
+				before = before[:len(before)-1]
+			}
+			if s.Void || len(before) == 0 || before[len(before)-1].In(vocabulary.Link)&q.In == 0 {
+				continue
+			}
+			c, rest := k.lead(l.Text[w.Start:])
+			if c != 0 && k.described(rest) == c && k.mentions(l.Text[:w.Start])&^c == 0 && !restricted(q, before) {
+				return c
+			}
+		}
+	}
+	return 0
+}
+
+// restricted reports whether a word denies or doubts, wherever it stands, that is not the
+// question's, or announces options.
+func restricted(q *answer.Question, words []answer.Word) bool {
+	return slices.ContainsFunc(words, func(w answer.Word) bool {
+		singular := vocabulary.Words(nil, strings.TrimSuffix(w.Text, "s"))
+		option := len(singular) > 0 && singular[0].In(vocabulary.Option)&q.In != 0
+		return option || w.In(vocabulary.Restrictive)&q.In != 0 && !w.Asked && !w.Excused
+	})
 }
 
 // reasoned reports whether a text gives a reason.
