@@ -17,7 +17,8 @@
 # GAOKAO-Bench, MMLU-Pro, the benchmarks of zero-shot chains of thought and MATH are
 # compared with the verdicts of the scorers there, and so are the pairs of Math-Verify's
 # tests; runs/accept-differences lists each other one. Recorded calls of tools have the
-# verdicts of BFCL's own scorer.
+# verdicts of BFCL's own scorer. Recorded answers to MATH-Vision pass where its scorer says
+# so, and where they end in a right option that it does not read.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
@@ -156,7 +157,7 @@ elsewhere() {
 rm -rf "$out"
 mkdir -p "$(dirname "$out")"
 others=$("$here/engine.sh" "$binary" all | grep -vx "$("$here/engine.sh" "$binary")" || true)
-for name in humaneval mbpp gsm8k truthfulqa bfcl llmbar pandalm judgebench; do
+for name in humaneval mbpp gsm8k truthfulqa bfcl mathvision llmbar pandalm judgebench; do
 	if [ -d "data/$name" ]; then
 		check "$name-oracle" all "data/$name" oracle
 		check "$name-null" 0 "data/$name" null
@@ -256,8 +257,8 @@ for name in humaneval-results bbh-outputs responses-samples gaokao mmlu-pro zero
 done
 [ $((runs + present)) -gt 0 ] || die "$dir holds none of the data sets that docs/quickstart.md lists"
 tests=$(SECUREBENCH_DATA=$dir SECUREBENCH_DIFFERENCES=$PWD/$out-differences SECUREBENCH_TEST_DOCKER=require go test -count=1 -timeout 60m -v \
-	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|PublicSets|PublicMath|CompareRecorded|BFCL|Judgements|Lengths' \
-	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/family/toolcall ./internal/family/preferencepair ./internal/importer) ||
+	-run 'GSM8K|TruthfulQA|SamplePacks|TerminalSample|RecordedAnswers|BBHOutputs|Responses|PublicSets|PublicMath|CompareRecorded|BFCL|MathVision|Judgements|Lengths' \
+	./cmd/securebench ./internal/family/shortanswer ./internal/family/multiplechoice ./internal/family/textmatch ./internal/family/toolcall ./internal/family/multimodalqa ./internal/family/preferencepair ./internal/importer) ||
 	{ printf '%s\n' "$tests" >&2; die "some verdicts are not those of the data"; }
 # What each of them counted, without the lines of single answers.
 grep -E '^--- |_test\.go:[0-9]+: ([0-9]+ |[^ ]+: [0-9]+ agree)' <<<"$tests"

@@ -12,6 +12,7 @@ import (
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/kinds"
+	"securebench/internal/agent/setup"
 	"securebench/internal/config"
 	"securebench/internal/console"
 	"securebench/internal/evidence"
@@ -65,6 +66,9 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	}
 	if o.Agent == nil {
 		return o, usageError(errors.New("no agent given: give --model NAME, --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
+	}
+	if f.blind {
+		o.Agent = setup.Blind(o.Agent)
 	}
 	if f.hub != "" {
 		keys, err := remote.DefaultKeys()

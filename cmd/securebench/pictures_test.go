@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,10 +63,10 @@ func (r pictureRow) say() string {
 	}
 }
 
-// TestPicturesForModels: a model is shown the pictures of each row, over each API, and
-// neither the journal nor what was asked keeps a pixel.
-func TestPicturesForModels(t *testing.T) {
-	dir, rows := picturesPack(t)
+// painter is a script that knows the right answers by the pictures, and the pictures of
+// the rows as they are sent.
+func painter(t *testing.T, dir string, rows []pictureRow) (*scripted.Script, map[string]string) {
+	t.Helper()
 	script := &scripted.Script{Turns: []scripted.Turn{{Say: "OK"}}}
 	pixels := map[string]string{}
 	for _, r := range rows {
@@ -80,6 +81,32 @@ func TestPicturesForModels(t *testing.T) {
 			}
 		}
 	}
+	return script, pixels
+}
+
+// TestHubPictures: a run with a hub shows its model the pictures itself, and workers score
+// what it answers.
+func TestHubPictures(t *testing.T) {
+	needEngine(t)
+	dir, rows := picturesPack(t)
+	script, _ := painter(t, dir, rows)
+	b, f := newModelBench(t, script), newMachines(t)
+	run, addr := f.run(dir, "--model", "m-1", "--base-url", b.url, "--env-file", b.envFile, "-o", b.out)
+	scorers := f.start("worker", "--hub", addr, "--credentials", f.invite("scorers", "verify"))
+	f.ends(run, exitDone)
+	f.ends(scorers, exitDone)
+	for id, l := range modelLines(t, b.out) {
+		if !l.Passed || l.Workers.Produce != "" || !strings.HasPrefix(l.Workers.Verify, "scorers.") {
+			t.Errorf("%s: %s %s, by %+v", id, l.Outcome, l.FailureReason, l.Workers)
+		}
+	}
+}
+
+// TestPicturesForModels: a model is shown the pictures of each row, over each API, and
+// neither the journal nor what was asked keeps a pixel.
+func TestPicturesForModels(t *testing.T) {
+	dir, rows := picturesPack(t)
+	script, pixels := painter(t, dir, rows)
 	for _, api := range []string{"responses", "chat", "messages"} {
 		b := newModelBench(t, script)
 		code, stdout, stderr := b.run(dir, "--model", "m-1", "--base-url", b.url, "--api", api)
@@ -137,5 +164,28 @@ func TestBlindModels(t *testing.T) {
 				t.Errorf("exit %d, %s %q\n%s%s", code, l.FailureReason, l.FailureMessage, stdout, stderr)
 			}
 		}
+	}
+}
+
+// TestWithoutAssets: agents that get no files answer blind, and all that is recorded says
+// so. A run is not resumed with the files.
+func TestWithoutAssets(t *testing.T) {
+	dir, rows := picturesPack(t)
+	b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "B"}}})
+	args := []string{dir, "--model", "m-1", "--base-url", b.url, "--api", "messages"}
+	code, stdout, stderr := b.run(append(args, "--without-assets")...)
+	if want := fmt.Sprintf(" verified=%d passed=1 ", len(rows)); code != exitDone || !strings.Contains(stdout, want) {
+		t.Fatalf("exit %d, want %q\n%s%s", code, want, stdout, stderr)
+	}
+	if n := b.asked("base64"); n != 0 {
+		t.Errorf("%d questions have a picture", n)
+	}
+	for id, l := range modelLines(t, b.out) {
+		if !slices.Contains(l.Labels, "ablated") {
+			t.Errorf("%s is labelled %q", id, l.Labels)
+		}
+	}
+	if code, _, stderr := b.run(append(args, "--resume")...); code == exitDone || !strings.Contains(stderr, "without_assets") {
+		t.Errorf("a resume with the files: exit %d\n%s", code, stderr)
 	}
 }

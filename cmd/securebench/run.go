@@ -27,6 +27,7 @@ type runFlags struct {
 	choice                            choiceFlags
 	preview                           previewFlags
 	force, quiet, strict, keepGoing   bool
+	blind                             bool // agents get no files
 	showCommands, showAgent           bool
 	model, baseURL, api, judge        string
 	prepare, shard                    int
@@ -122,6 +123,7 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default OpenAI's)")
 	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url)")
 	fl.StringVar(&f.judge, "judge", "", "let this `MODEL` decide rubrics in words, instead of that of the tester YAML's judge section")
+	fl.BoolVar(&f.blind, "without-assets", false, "give agents none of their rows' files, and label the records ablated")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")
 	fl.IntVar(&f.limit, "limit", -1, "run only the first `N` of the rows")
 	f.choice.add(c)

@@ -15,7 +15,7 @@ import (
 // FuzzImport asserts that an input is refused and leaves nothing, or makes
 // rows that read strictly, with ids that are unique.
 func FuzzImport(f *testing.F) {
-	for _, row := range []string{humanEvalRow, mbppRow, gsm8kRow, truthfulQARow, answersRow, quixBugsRow, exercismRow, sweRow, evoEvalRow, classEvalRow, bfclRow} {
+	for _, row := range []string{humanEvalRow, mbppRow, gsm8kRow, truthfulQARow, answersRow, quixBugsRow, exercismRow, sweRow, evoEvalRow, classEvalRow, bfclRow, mathVisionRow} {
 		for i := range importer.Formats() {
 			f.Add(i, []byte(row+"\n"+row))
 		}

@@ -40,6 +40,8 @@ const (
 	ClassEval  = "classeval"
 	// BFCL is the Berkeley Function-Calling Leaderboard.
 	BFCL = "bfcl"
+	// MathVision is MATH-Vision, questions about pictures.
+	MathVision = "mathvision"
 	// APPS and CodeContests are problems of contests.
 	APPS         = "apps"
 	CodeContests = "codecontests"
@@ -57,7 +59,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, APPS, CodeContests, LLMBar, PandaLM, JudgeBench, Harbor, TerminalBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, MathVision, APPS, CodeContests, LLMBar, PandaLM, JudgeBench, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -194,7 +196,7 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), apps(), codeContests(), llmBar(), pandaLM(), judgeBench()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), mathVision(), apps(), codeContests(), llmBar(), pandaLM(), judgeBench()}
 }
 
 // converter is what a conversion may use besides the row itself.
@@ -202,15 +204,18 @@ type converter struct {
 	index int // 0-based, among the rows of the input
 	seed  string
 	file  func(name, text string) // adds a file of the evaluation
-	leave func(reason string)     // leaves the row out, unless there is no reason
-	skip  func(what string)       // leaves it out as one of many, which are counted
-	count func(what string)       // counts it for the notes
+	// picture adds a public file that the row names, and returns its path in the pack.
+	picture func(name string) (string, error)
+	leave   func(reason string) // leaves the row out, unless there is no reason
+	skip    func(what string)   // leaves it out as one of many, which are counted
+	count   func(what string)   // counts it for the notes
 }
 
 // row is one line of tasks.jsonl.
 type row struct {
 	ID          string         `json:"id"`
 	Input       any            `json:"input"`
+	Assets      any            `json:"assets,omitzero"`
 	Eval        any            `json:"eval"`
 	Environment any            `json:"environment,omitzero"`
 	Metadata    map[string]any `json:"metadata"`
@@ -230,7 +235,8 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 			return Result{}, err
 		}
 	}
-	c := &conversion{dataset: ds, options: o, out: out, sum: &sum, seen: map[string]int{}, skipped: map[string]int{}, counts: map[string]int{}}
+	c := &conversion{dataset: ds, options: o, out: out, sum: &sum, seen: map[string]int{}, skipped: map[string]int{}, counts: map[string]int{},
+		pictures: &pictures{rows: o.Name, put: func(name string, data []byte) error { return out.PutFile(name, data, false) }}}
 	if ds.rows != nil && IsFolder(ds.format, o.Name) {
 		o.rows, in = ds.rows, strings.NewReader("")
 	}
@@ -253,6 +259,8 @@ type conversion struct {
 	seen    map[string]int // ids, with their lines
 	skipped map[string]int // rows that are only counted
 	counts  map[string]int // for the notes
+
+	pictures *pictures
 }
 
 // add converts a row, and writes it unless it is left out.
@@ -260,10 +268,11 @@ func (c *conversion) add(obj *object) error {
 	files, left, skip := map[string]string{}, "", ""
 	r := c.convert(obj, converter{
 		index: c.sum.Rows, seed: c.options.Seed,
-		file:  func(name, text string) { files[name] = text },
-		leave: func(reason string) { left = reason },
-		skip:  func(what string) { skip = what },
-		count: func(what string) { c.counts[what]++ },
+		file:    func(name, text string) { files[name] = text },
+		leave:   func(reason string) { left = reason },
+		picture: c.pictures.take,
+		skip:    func(what string) { skip = what },
+		count:   func(what string) { c.counts[what]++ },
 	})
 	if err := obj.err(c.seen, r.ID); err != nil {
 		return err

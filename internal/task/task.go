@@ -68,6 +68,9 @@ func (r Resource) Text() (string, bool) {
 	return s, true
 }
 
+// AssetList is the name of the resource that lists a row's public files.
+const AssetList = "assets"
+
 // An Asset is a public file or directory that is placed in the workspace.
 type Asset struct {
 	Path     string `json:"path"`  // slash-separated, relative to the pack's public asset root
@@ -185,7 +188,10 @@ type Config struct {
 }
 
 // Task is one compiled row. It is immutable.
-type Task struct{ c Config }
+type Task struct {
+	c     Config
+	blind bool
+}
 
 // New checks the rules common to all families and returns the task.
 func New(c Config) (Task, error) {
@@ -199,7 +205,13 @@ func New(c Config) (Task, error) {
 		}
 		seen[r.Name] = true
 	}
-	return Task{c}, nil
+	return Task{c: c}, nil
+}
+
+// Blind returns the task with an agent's view without its files.
+func (t Task) Blind() Task {
+	t.blind = true
+	return t
 }
 
 // ID returns the row's id.
@@ -251,7 +263,12 @@ func (t Task) GoString() string { return t.String() }
 
 // Agent returns what the agent may see: the public lane.
 func (t Task) Agent() AgentView {
-	return AgentView{view: t.view(Public), env: t.c.Environment, assets: t.c.Assets, extraction: t.c.Extraction, instruction: t.c.Instruction}
+	v := AgentView{view: t.view(Public), env: t.c.Environment, assets: t.c.Assets, extraction: t.c.Extraction, instruction: t.c.Instruction}
+	if t.blind {
+		v.assets = nil
+		v.resources = slices.DeleteFunc(v.resources, func(r Resource) bool { return r.Name == AssetList })
+	}
+	return v
 }
 
 // TestSandbox returns what a test sandbox may see: public values and

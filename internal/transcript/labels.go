@@ -18,6 +18,7 @@ func labels() map[string]string {
 		"judge_unchecked":     "the judge was not tried on the pack",
 		"self_judged":         "the judge's model is the agent's, or of its vendor's family",
 		"pack_checker":        "a file of the pack judged",
+		"ablated":             "the agent had none of the row's files",
 		"measured":            "how near the text came to what is accepted decided",
 		"exit_code":           "only the test command's exit code decided",
 		"text_report":         "results were read from text that the candidate's code could have written",

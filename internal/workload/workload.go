@@ -49,6 +49,8 @@ type Demands struct {
 	Lint, Leaks bool
 	// Strict turns warnings about the pack into errors.
 	Strict bool
+	// Blind says that agents get no files.
+	Blind bool
 	// Unkept says that rows are checked one after the other, and not kept: a million of
 	// them take 200 MB.
 	Unkept bool
@@ -163,6 +165,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if w.demands.Unkept {
 		return
 	}
+	t = w.shown(t)
 	w.Rows = append(w.Rows, Row{Ref: row.Ref(), ID: row.ID, Image: t.Environment().Image, Judged: judged})
 	if fam.NewVerifier == nil || w.demands.Image == nil {
 		return // nothing runs for a row that stays pending
@@ -192,6 +195,14 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if err := w.demands.Task(row, t); err != nil {
 		w.problem(row.Pos, "", err)
 	}
+}
+
+// shown returns a task as agents may see it.
+func (w *Workload) shown(t task.Task) task.Task {
+	if w.demands.Blind {
+		return t.Blind()
+	}
+	return t
 }
 
 // Load returns what a task needs of the engine's machine.
@@ -304,7 +315,7 @@ func (w *Workload) compile(rows *pack.Reader, row Row) (task.Task, error) {
 	if err != nil {
 		return task.Task{}, fault.As(fault.Pack, fmt.Errorf("%s: %w", r.Pos, err))
 	}
-	return t, nil
+	return w.shown(t), nil
 }
 
 // unreadable says whether the pack changed or could not be read.

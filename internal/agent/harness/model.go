@@ -335,7 +335,7 @@ func question(v task.AgentView) string {
 	}
 	for _, r := range v.Payload() {
 		switch {
-		case r.Name == "assets": // which are sent
+		case r.Name == task.AssetList: // which are sent
 		case v.Mark() != "":
 			parts = append(parts, between(r, v.Mark()))
 		default:

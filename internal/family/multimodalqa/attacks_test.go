@@ -145,3 +145,17 @@ func TestDistances(t *testing.T) { //nolint:paralleltest // allocations are coun
 		}
 	}
 }
+
+// BenchmarkVerdict is a verdict on an answer of a usual length, by each kind of rule.
+func BenchmarkVerdict(b *testing.B) {
+	v := newVerifier(family.Resources{})
+	text := strings.Repeat("The picture shows a street with several houses and a river behind them. ", 20) + "\nAnswer: Paris"
+	for name, r := range map[string]attackRow{"choices": capital, "number": counted, "relaxed": charted, "anls": scanned, "vqa": people} {
+		c := r.of(b)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				say(b, v, c, text)
+			}
+		})
+	}
+}

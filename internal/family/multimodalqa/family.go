@@ -68,7 +68,7 @@ func Family() family.Family {
 
 // pending leaves rows with moving pictures or sound without a verdict.
 func pending(_ task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
-	assets, _ := v.Get("assets")
+	assets, _ := v.Get(task.AssetList)
 	for _, f := range filesOf(assets.Value) {
 		if f.Type == "video" || f.Type == "audio" {
 			return verdict.Media, fmt.Sprintf("the row has %s, which no agent is given yet", f.Type)

@@ -36,14 +36,14 @@ func filesOf(assets jsontext.Value) []file {
 	for i, f := range out {
 		out[i].Path = path.Clean(f.Path)
 		if f.Type == "" {
-			out[i].Type = named(f.Path)
+			out[i].Type = typed(f.Path)
 		}
 	}
 	return out
 }
 
-// named returns the type that a file's name says, "" for none.
-func named(name string) string {
+// typed returns the type that a file's name says, "" for none.
+func typed(name string) string {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".png", ".jpg", ".jpeg", ".webp", ".gif":
 		return "image"
@@ -127,8 +127,7 @@ func inspect(row family.Row) (out []family.Problem) {
 		warn := func(message, fix string) {
 			out = append(out, family.Problem{Path: []string{"assets", strconv.Itoa(i), "path"}, Message: message, Fix: fix})
 		}
-		stem := strings.TrimSuffix(path.Base(f.Path), path.Ext(f.Path))
-		if tells(stem, answers) || f.Mount != "" && tells(strings.TrimSuffix(path.Base(f.Mount), path.Ext(f.Mount)), answers) {
+		if slices.ContainsFunc([]string{f.Path, f.Mount}, func(name string) bool { return named(name, answers) }) {
 			warn("has the answer in its name", "rename the file")
 		}
 		info, there, err := examine(row.Public, f.Path, picture.Read)
@@ -149,6 +148,13 @@ func inspect(row family.Row) (out []family.Problem) {
 		}
 	}
 	return out
+}
+
+// named reports whether the name of a file gives an answer. One letter or digit is the
+// usual name of a picture.
+func named(name string, answers []string) bool {
+	stem := strings.TrimSuffix(path.Base(name), path.Ext(name))
+	return utf8.RuneCountInString(stem) > 1 && tells(stem, answers)
 }
 
 // sumOf returns the digest of a file.

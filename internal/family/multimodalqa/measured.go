@@ -171,7 +171,7 @@ func (r *row) measure(s string) float64 {
 func (r *row) relaxed(reply *answer.Reply, cut bool) (verdict.Reason, string) {
 	wrong := verdict.WrongAnswer
 	message := "the answer is not the expected one"
-	numbers := compare.Numbers{Loose: r.share.Sign() > 0, Currency: map[string]bool{}}
+	numbers := compare.NewNumbers(r.question, r.share.Sign() > 0)
 	words := &compare.Texts{Mode: compare.InSentence}
 	var values []compare.Number
 	for _, g := range r.golds {

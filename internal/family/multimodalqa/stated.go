@@ -53,6 +53,10 @@ func (t texts) Read(q *answer.Question, st answer.Statement) answer.Reading[stri
 	return t.read(q, st.Text)
 }
 
+// amounts are the classes of words that change a number. A text may have them: "mil" is
+// a thousand in Spanish, and a misread "Mill".
+const amounts = vocabulary.Limit | vocabulary.Approx | vocabulary.Scale
+
 // read returns a text as what is stated, unless it offers several things or takes them
 // back.
 func (t texts) read(q *answer.Question, s string) answer.Reading[string] {
@@ -61,7 +65,8 @@ func (t texts) read(q *answer.Question, s string) answer.Reading[string] {
 	}
 	words := q.Words(s)
 	for i := range words {
-		words[i].Excused = words[i].Excused || t.own[words[i].Text]
+		amount := words[i].In(amounts) != 0 && words[i].In(vocabulary.Restrictive&^amounts) == 0
+		words[i].Excused = words[i].Excused || t.own[words[i].Text] || amount
 	}
 	if q.Opposes(nil, words) != nil {
 		return answer.Reading[string]{Finding: answer.Unclear, Why: "a word of the answer denies, doubts or bounds it, or offers another"}

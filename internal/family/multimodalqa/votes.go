@@ -64,6 +64,8 @@ var (
 	thousands = lazyregexp.New(`([0-9])(,)([0-9])`)
 	// pointed is a point that is no decimal one.
 	pointed = lazyregexp.New(`\.([^0-9]|$)`)
+	// hyphen is one of a word, and no sign.
+	hyphen = lazyregexp.New(`(\pL)-|-(\pL)`)
 )
 
 // spoken returns an answer in the form that benchmarks of photographs compare: lower
@@ -72,6 +74,7 @@ func spoken(s string) string {
 	s = textmatch.Lower(textmatch.Collapse(s))
 	s = thousands.ReplaceAllString(s, "$1$3")
 	s = pointed.ReplaceAllString(s, "$1")
+	s = hyphen.ReplaceAllString(s, "$1 $2")
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case textmatch.IsApostrophe(r):

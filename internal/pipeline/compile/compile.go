@@ -270,7 +270,7 @@ func public(row pack.Row) []task.Resource {
 		out = append(out, task.Resource{Name: f.Name, Lane: task.Public, Value: f.Value.JSON()})
 	}
 	if row.AssetList != nil {
-		out = append(out, task.Resource{Name: "assets", Lane: task.Public, Value: row.AssetList.JSON()})
+		out = append(out, task.Resource{Name: task.AssetList, Lane: task.Public, Value: row.AssetList.JSON()})
 	}
 	return out
 }

@@ -76,9 +76,6 @@ func NewChoices(choices []string) (*Choices, error) {
 // ratio is a ratio of two numbers.
 var ratio = lazyregexp.New(`^[0-9.]+ ?: ?[0-9.]+$`)
 
-// maxFormula is the most bytes of a text that is compared with formulas.
-const maxFormula = 4096
-
 // formula returns the choices that s is, as a formula that may be set in another way.
 func (k *Choices) formula(s string) (found Set) {
 	longest := 0
