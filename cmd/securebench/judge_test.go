@@ -411,3 +411,110 @@ func TestSelfJudged(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+// TestJudgeReverify: verdicts are derived again from the recorded answers, without the
+// judge. One that was changed, exchanged or removed is found, and a published copy says
+// that it has none.
+func TestJudgeReverify(t *testing.T) {
+	b := newJudgeBench(t, func(p judgetest.Paper) ([]judgetest.Finding, bool) {
+		if strings.Contains(p.Answer, "poison") {
+			return nil, true
+		}
+		return judgetest.Careful(p)
+	}, 6)
+	b.submit(func(i int) string {
+		return []string{b.right(0), b.right(0), "Thought process:", "poison", b.right(4), b.right(4)}[i]
+	})
+	if code, _, stderr := b.run(); code != 0 {
+		t.Fatal(code, stderr)
+	}
+	asked := len(b.server.Questions())
+	reverify := func(dir string) (int, string) {
+		code, stdout, stderr := b.call("reverify", dir, "--pack", b.dir, "--progress", "none")
+		return code, stdout + stderr
+	}
+	if code, said := reverify(b.out); code != 0 || !strings.Contains(said, "6") || len(b.server.Questions()) != asked {
+		t.Fatalf("exit %d after %d questions: %s", code, len(b.server.Questions())-asked, said)
+	}
+	name := func(id string) string { return filepath.Join(b.out, "restricted", id, "1", "judge-exchanges.jsonl") }
+	read := func(id string) string {
+		text, err := os.ReadFile(name(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for what, forge := range map[string]func(){
+		"a changed answer":     func() { write(t, name("t1"), strings.ReplaceAll(read("t1"), `\"met\":false`, `\"met\":true`)) },
+		"an exchanged attempt": func() { write(t, name("t0"), read("t4")) },
+		"exchanged votes": func() {
+			lines := strings.SplitAfter(read("t0"), "\n")
+			write(t, name("t0"), lines[0]+lines[0]+lines[2])
+		},
+		"no answers": func() { write(t, name("t0"), "") },
+	} {
+		before := map[string]string{"t0": read("t0"), "t1": read("t1")}
+		forge()
+		if code, said := reverify(b.out); code != exitIntegrity {
+			t.Errorf("%s: exit %d: %s", what, code, said)
+		}
+		for id, text := range before {
+			write(t, name(id), text)
+		}
+	}
+	published := filepath.Join(b.dir, "published")
+	if err := os.CopyFS(published, os.DirFS(b.out)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(published, "restricted")); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := reverify(published); code != 0 || !strings.Contains(said, "verdicts of the judge cannot be derived from a published copy") {
+		t.Errorf("a published copy: exit %d: %s", code, said)
+	}
+}
+
+// TestJudgeKilled: a run that is killed at any point asks no vote again that was answered.
+func TestJudgeKilled(t *testing.T) {
+	b := newJudgeBench(t, judgetest.Careful, 4)
+	b.configure("  votes: 1\n")
+	b.submit(func(i int) string { return b.right(i) + "\n\n(submitted)" })
+	args := []string{"run", "--config", b.config, "--env-file", filepath.Join(b.dir, "env"), "--agent", "replay:" + b.answers, "-q"}
+	const all = 4*14 + 4
+	env, kills := []string{"SECUREBENCH_KEYS=" + os.Getenv("SECUREBENCH_KEYS")}, 0
+	for n := range 20 {
+		at, seen := 1+n*(all-1)/19, 0
+		b.server.Reset()
+		cmd := command(t, env, append(args, "--force")...)
+		b.server.After = func() {
+			if seen++; seen == at {
+				_ = cmd.Process.Kill() // it has the answer, or is about to
+			}
+		}
+		_ = cmd.Run()
+		b.server.After = nil
+		if cmd.ProcessState.ExitCode() < 0 {
+			kills++
+		}
+		if res := securebench(t, env, append(args, "--resume")...); res.code != 0 {
+			t.Fatalf("killed after %d: exit %d: %s", at, res.code, res.stderr)
+		}
+		// The questions under way at the kill were not answered as far as the run knows.
+		count := map[string]int{}
+		again := 0
+		for _, q := range b.server.Questions() {
+			if count[q]++; count[q] > 1 {
+				again++
+			}
+		}
+		if again > judgeAtOnce || len(count) != all {
+			t.Errorf("killed after %d: %d questions, %d asked again", at, len(count), again)
+		}
+	}
+	if kills < 15 {
+		t.Errorf("only %d of 20 runs were killed", kills)
+	}
+}
+
+// judgeAtOnce is how many questions can be under way at a kill.
+const judgeAtOnce = 8

@@ -100,7 +100,7 @@ type sitting struct {
 // vote asks for one vote. It reports whether the judge refuses this candidate.
 func (s *sitting) vote(ctx context.Context, vote int) (refused bool, err error) {
 	for again := range maxAsks {
-		met, last, err := s.once(ctx, vote, again)
+		met, last, err := s.exchange(ctx, s.question, vote, again)
 		if err == nil {
 			last.Asked, last.Met, last.Passed = again+1, met, s.question.Rubric.passes(met)
 			if last.Passed {
@@ -115,16 +115,8 @@ func (s *sitting) vote(ctx context.Context, vote int) (refused bool, err error) 
 	}
 	// Who is at fault shows a question to which any judge has the answer.
 	control := controlQuestion(s.question)
-	p, err := ask(control, s.seed, vote, maxAsks)
-	if err != nil {
-		return false, err
-	}
-	reply, err := s.reply(ctx, p)
-	if err != nil {
-		return false, err
-	}
-	if _, err := readReply(reply, control); err != nil {
-		return false, fmt.Errorf("the judge's model gives no answer that can be read, also about a plain text: %w", err)
+	if _, _, err := s.exchange(ctx, control, vote, maxAsks); err != nil {
+		return false, fmt.Errorf("asking the judge about a plain text, after no answer about a candidate: %w", err)
 	}
 	return true, nil
 }
@@ -135,9 +127,10 @@ func controlQuestion(of Question) Question {
 		Rubric: Rubric{Criteria: []Criterion{{ID: soleID, Text: "The answer says four."}}, Pass: 1}}
 }
 
-// once asks for a vote once. An error wraps errVoid if the answer is none.
-func (s *sitting) once(ctx context.Context, vote, again int) ([]bool, verdict.Vote, error) {
-	p, err := ask(s.question, s.seed, vote, again)
+// exchange asks a question once, and keeps what came of it. An error wraps errVoid if the
+// answer is none.
+func (s *sitting) exchange(ctx context.Context, q Question, vote, again int) ([]bool, verdict.Vote, error) {
+	p, err := ask(q, s.seed, vote, again)
 	if err != nil {
 		return nil, verdict.Vote{}, err
 	}
@@ -146,7 +139,7 @@ func (s *sitting) once(ctx context.Context, vote, again int) ([]bool, verdict.Vo
 		return nil, verdict.Vote{}, err
 	}
 	tokens := reply.Usage["input_tokens"] + reply.Usage["output_tokens"]
-	met, void := readReply(reply, s.question)
+	met, void := readReply(reply, q)
 	x := Exchange{Vote: vote, Ask: again, System: p.System, User: p.User, Text: reply.Text, Model: reply.Model, Stop: reply.Stop, Declined: reply.Declined, Tokens: tokens}
 	if void != nil {
 		x.Void = void.Error()
@@ -156,7 +149,7 @@ func (s *sitting) once(ctx context.Context, vote, again int) ([]bool, verdict.Vo
 		return nil, verdict.Vote{}, fmt.Errorf("keeping an exchange with the judge: %w", err)
 	}
 	s.exchanges = append(append(s.exchanges, redact.ASCII(line)...), '\n')
-	return met, verdict.Vote{Stop: reply.Stop, Tokens: tokens, Prompt: s.panel.promptDigest(s.question.Task, p)}, void
+	return met, verdict.Vote{Stop: reply.Stop, Tokens: tokens, Prompt: s.panel.promptDigest(q.Task, p)}, void
 }
 
 // promptDigest is the keyed digest of a question.

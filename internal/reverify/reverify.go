@@ -161,6 +161,10 @@ func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rede
 	cases := family.Cases{Limits: cfg.Verify, Timeout: cfg.VerifyTimeout(t.Family()), Derive: cfg.Derive}
 	c := cases.Case(t, fam, rec.Attempt, cfg.Images[t.Environment().Image])
 	got, err := scoring.Score(ctx, v, c, *rec.Candidate, nil, cfg.Retries)
+	if isUnanswered(err) {
+		r.Is = commit.Judged{Status: verdict.StatusPending, Outcome: unanswered}
+		return r, nil
+	}
 	r.Is = commit.Judge(got)
 	return r, err
 }

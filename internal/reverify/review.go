@@ -73,6 +73,8 @@ type recorded struct {
 	cutOff             bool
 	labels             []string
 	verdict            commit.Judged
+	basis              verdict.Basis
+	exchanges          string // the file with what a judge was asked, "" for none
 	summary            string // digest of the resource summary
 }
 
@@ -87,6 +89,7 @@ func (r *Records) Add(e record.Entry) {
 	r.byRow[e.Index] = append(r.byRow[e.Index], recorded{
 		line: e.Number, taskID: e.TaskID, family: e.TaskType, row: e.Digests.Row, image: e.Digests.Image, stored: e.Digests.Candidate,
 		attempt: e.Attempt, labels: e.Labels, kind: evidence.KindOf(e.Line), origin: e.Origin(), cutOff: e.CutOff(), verdict: commit.JudgedOf(e.Line), summary: sum,
+		basis: e.Basis, exchanges: e.Exchanges(),
 	})
 }
 
@@ -106,6 +109,8 @@ func (r *Records) Without(lines map[int]bool) (dropped int) {
 // longer be observed.
 func (r recorded) derivable() bool {
 	switch {
+	case r.verdict.Reason == verdict.Budget && r.verdict.Outcome == verdict.Pending:
+		return false
 	case r.stored != "":
 		return r.verdict.Outcome != verdict.Infrastructure
 	case r.verdict.Outcome == verdict.Pending:
@@ -161,6 +166,7 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.judgeAgain(s)
 	defer func() { err = errors.Join(err, s.Close()) }()
 	r.sayEngine(s.Engine)
 	r.compareImages(s.Images)
@@ -348,7 +354,7 @@ func (r *Review) recorded(t task.Task) ([]Recorded, error) {
 		if what != "" {
 			return nil, fault.As(fault.Integrity, fmt.Errorf("the record of %q is not of row %d of the pack: %s", rec.taskID, t.Index(), what))
 		}
-		if !rec.derivable() {
+		if !rec.derivable() || !r.judgeable(rec) {
 			r.Left++
 			continue
 		}

@@ -48,6 +48,10 @@ differs is listed. The limits are those of the run, but not above your own:
 those of a tester YAML given as PACK, or the defaults. With --run-limits, the
 limits of the run apply unchanged.
 
+Verdicts of a judge are derived from its recorded answers, and no provider is asked: each
+question is worded again, and must be the one that was asked. A published copy has no
+answers, so its judged verdicts are only counted.
+
 Records without a candidate, such as that of an agent that timed out, are only
 counted.
 

@@ -17,6 +17,8 @@ type Server struct {
 	Model string // "" is the one that is asked for
 	// Before may answer in the place of the model, and reports whether it did.
 	Before func(w http.ResponseWriter, user string) bool
+	// After is called after each answer, one at a time; nil is not.
+	After func()
 
 	mu        sync.Mutex
 	questions []string
@@ -91,6 +93,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		_, _ = w.Write(text)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.After != nil {
+		s.After()
+	}
+}
+
+// Reset forgets what came.
+func (s *Server) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.questions, s.keys = nil, nil
 }
 
 // answer is an answer by the API of a path.

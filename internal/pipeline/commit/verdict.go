@@ -159,6 +159,8 @@ type Judged struct {
 	// Extracted is the digest of the extracted answer.
 	Extraction string `json:"extraction,omitzero"`
 	Extracted  string `json:"extracted,omitzero"`
+	// Judge is what a record says of a judge's votes but their cost, "" for none.
+	Judge string `json:"judge,omitzero"`
 	// Measure is that of a pass, "" for none.
 	Measure string `json:"measure,omitzero"`
 }
@@ -170,10 +172,25 @@ func JudgedOf(l *record.Line) Judged {
 	})
 	j := Judged{Status: l.Status, Outcome: l.Outcome, Reason: l.FailureReason, Containment: l.Containment, Basis: l.Basis.String(),
 		Labels: strings.Join(labels, " "), Extraction: l.Extraction(), Extracted: l.Digests.Extracted, Measure: l.Measure.String()}
+	j.Judge = votesOf(l.Judge)
 	if l.NoBasis {
 		j.Basis = ""
 	}
 	return j
+}
+
+// votesOf describes votes. The cost depends on prices, and on nothing of the candidate.
+func votesOf(j *verdict.Judgement) string {
+	if j == nil {
+		return ""
+	}
+	votes := *j
+	votes.Cost = nil
+	b, err := digest.Canonical(votes)
+	if err != nil {
+		return "unreadable"
+	}
+	return string(b)
 }
 
 // ofVerdict reports whether a label can be a verdict's. The others tell of the
@@ -195,6 +212,9 @@ func Judge(v family.Verdict) Judged {
 		Labels: strings.Join(slices.Compact(labels), " "), Extraction: v.Extraction}
 	if storable(v.Extracted) {
 		j.Extracted = digest.Bytes(v.Extracted)
+	}
+	if v.Judge != nil {
+		j.Judge = votesOf(shownVotes(v))
 	}
 	switch {
 	case v.Outcome == verdict.Passed:

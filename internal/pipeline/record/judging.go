@@ -1,12 +1,28 @@
 package record
 
 import (
+	"strings"
+
 	"securebench/internal/digest"
 	"securebench/internal/judge"
 )
 
 // ExchangesName is the raw output with what a judge was asked and answered about an attempt.
 const ExchangesName = "exchanges.jsonl"
+
+// MaxExchanges bounds that file.
+const MaxExchanges = maxRaw
+
+// Exchanges returns the file with what a judge was asked about the attempt at last, "" if
+// it was not.
+func (l *Line) Exchanges() (path string) {
+	for _, f := range l.Restricted {
+		if strings.HasSuffix(f.Path, "judge-"+ExchangesName) {
+			path = f.Path
+		}
+	}
+	return path
+}
 
 // Judging says which judge a run has.
 type Judging struct {
