@@ -518,3 +518,45 @@ func TestJudgeKilled(t *testing.T) {
 
 // judgeAtOnce is how many questions can be under way at a kill.
 const judgeAtOnce = 8
+
+// TestJudgeAskedAgain: a judge that is asked anew and agrees with itself is in order; of one
+// that does not, the flips are listed, and too many are a problem.
+func TestJudgeAskedAgain(t *testing.T) {
+	flip := false
+	b := newJudgeBench(t, func(p judgetest.Paper) ([]judgetest.Finding, bool) {
+		findings, refuses := judgetest.Careful(p)
+		if flip && strings.Contains(p.Answer, "country 0") {
+			for i := range findings {
+				findings[i] = judgetest.Finding{ID: findings[i].ID}
+			}
+		}
+		return findings, refuses
+	}, 4)
+	t.Setenv("JUDGE_KEY", judgeKey)
+	if code, _, stderr := b.run(); code != 0 {
+		t.Fatal(code, stderr)
+	}
+	asked := len(b.server.Questions())
+	for _, tt := range []struct {
+		flip bool
+		args []string
+		code int
+		want string
+	}{
+		{false, nil, 0, "judged, apart from these: 4 verdicts: 4 equal, 0 different"},
+		{true, nil, exitProblems, "the judge gave 3 of 4 verdicts again (0.75), want at least the share 0.9"},
+		{true, []string{"--agreement", "0.7"}, 0, "judged, apart from these: 4 verdicts: 3 equal, 1 different"},
+	} {
+		flip = tt.flip
+		code, stdout, stderr := b.call(append([]string{"reverify", b.out, "--pack", b.config, "--progress", "none", "--ask-again"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(stdout+stderr, tt.want) {
+			t.Errorf("%+v: exit %d: %s%s", tt, code, stdout, stderr)
+		}
+	}
+	if n := len(b.server.Questions()) - asked; n != 3*4*3 {
+		t.Errorf("%d questions were asked anew", n)
+	}
+	if code, _, stderr := b.call("reverify", b.out, "--pack", b.dir, "--ask-again"); code != exitConfig || !strings.Contains(stderr, "--ask-again needs a judge") {
+		t.Errorf("without a judge: exit %d: %s", code, stderr)
+	}
+}

@@ -10,20 +10,23 @@ import (
 	"securebench/internal/verdict"
 )
 
-// judgeAgain makes the judge of the run decide again, from its recorded answers: each
-// question is worded anew from the pack, the candidate and the salt.
+// judgeAgain makes the judge of the run decide again, from its recorded answers unless it is
+// asked anew: each question is worded anew from the pack, the candidate and the salt.
 func (r *Review) judgeAgain(s *scoring.Scorer) {
 	about := r.Result.Manifest.Judge
-	if about == nil {
+	switch {
+	case about == nil:
 		return
-	}
-	if r.Salt == nil {
+	case r.Again != nil:
+		s.Judge = r.Again
+	case r.Salt == nil:
 		r.Notice("verdicts of the judge cannot be derived from a published copy: it has neither the run's salt nor what the judge answered")
 		return
+	default:
+		panel := about.Panel(judge.Recorded{Read: r.exchanges}, *r.Salt)
+		panel.Expect(about.Answered)
+		s.Judge = panel
 	}
-	panel := about.Panel(judge.Recorded{Read: r.exchanges}, *r.Salt)
-	panel.Expect(about.Answered)
-	s.Judge = panel
 	r.Work.Families = r.Work.Families.WithJudge(func() (verdict.Reason, string) { return "", "" })
 	s.MakeVerifiers(r.Work.Families, "reverify", r.Config, s.Workers)
 }
@@ -31,7 +34,7 @@ func (r *Review) judgeAgain(s *scoring.Scorer) {
 // judgeable reports whether what decided about a record is there: of a judge, the salt and
 // what it answered, if it was asked.
 func (r *Review) judgeable(rec recorded) bool {
-	if rec.basis != verdict.Judged || r.Result.Manifest.Judge == nil {
+	if rec.basis != verdict.Judged || r.Result.Manifest.Judge == nil || r.Again != nil {
 		return true
 	}
 	if r.Salt == nil {

@@ -35,12 +35,17 @@ type Rederived struct {
 	Attempt int           `json:"attempt"`
 	Was     commit.Judged `json:"recorded"`
 	Is      commit.Judged `json:"derived"`
+	// Asked says that the judge was asked anew: it may answer otherwise.
+	Asked bool `json:"asked_again,omitzero"`
 }
 
 // Equal reports whether the verdict is the recorded one. A record without an
 // extraction, a measure or a basis, such as one of an earlier build, is compared in its other
 // parts.
 func (r Rederived) Equal() bool {
+	if r.Asked {
+		return r.Was.Outcome == r.Is.Outcome
+	}
 	is := r.Is
 	if r.Was.Extraction == "" && r.Was.Extracted == "" {
 		is.Extraction, is.Extracted = "", ""
@@ -76,6 +81,8 @@ type Config struct {
 	Derive  func(label string) [32]byte
 	Workers int
 	Retries int
+	// Asked says that judges are asked anew.
+	Asked bool
 	// Recorded returns the verdicts of a task that are to be derived again.
 	Recorded func(task.Task) ([]Recorded, error)
 	// Begin is called before a verdict is derived; nil is not.
@@ -148,8 +155,9 @@ func (cfg Config) verdicts() iter.Seq2[recordedVerdict, error] {
 
 // rederive scores one stored candidate, again after an infrastructure error.
 func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
-	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict}
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
+	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict,
+		Asked: cfg.Asked && fam.Basis(t.Evaluator()) == verdict.Judged && rec.Candidate != nil}
 	if reason, _ := fam.Unscored(t, v); reason != "" {
 		r.Is = commit.Judge(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive, Basis: fam.Basis(t.Evaluator())})
 		return r, nil

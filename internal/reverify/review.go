@@ -17,6 +17,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
+	"securebench/internal/judge"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
@@ -44,9 +45,11 @@ type Review struct {
 	// Partial says that the run does not verify, and that the rest of it is
 	// derived: a record that is not of its row is then reported and passed over.
 	Partial bool
-	Notice  func(string)                   // a line for the reviewer
-	Begin   func(t task.Task, attempt int) // called before each verdict; nil is not
-	Done    func(Rederived)                // called for each verdict, one at a time
+	// Again is a judge that is asked anew, in the place of the recorded answers; nil is none.
+	Again  judge.Judge
+	Notice func(string)                   // a line for the reviewer
+	Begin  func(t task.Task, attempt int) // called before each verdict; nil is not
+	Done   func(Rederived)                // called for each verdict, one at a time
 
 	// Seen is how many records are of a row of the pack, and Left how many of
 	// those have nothing to derive.
@@ -173,7 +176,7 @@ func (r *Review) Derive(ctx context.Context) (err error) {
 	return Run(ctx, Config{
 		Families: r.Work.Families, Tasks: r.Work.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
 		Verify: r.limits(), VerifyTimeout: r.verifyTimeout,
-		Workers: s.Workers, Retries: r.Config.Retries, Derive: s.Derive, Recorded: r.recorded, Begin: r.Begin, Done: r.Done,
+		Workers: s.Workers, Retries: r.Config.Retries, Derive: s.Derive, Recorded: r.recorded, Asked: r.Again != nil, Begin: r.Begin, Done: r.Done,
 	})
 }
 

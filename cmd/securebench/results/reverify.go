@@ -35,6 +35,11 @@ type reverifyFlags struct {
 	json     bool
 	limits   bool
 	progress string
+	// askAgain asks the judge anew, of whose verdicts at least the share agreement must be
+	// the recorded ones.
+	askAgain  bool
+	agreement float64
+	judge     string
 }
 
 const reverifyHelp = `Derive the verdicts of a run again, from its candidates and the pack.
@@ -50,7 +55,9 @@ limits of the run apply unchanged.
 
 Verdicts of a judge are derived from its recorded answers, and no provider is asked: each
 question is worded again, and must be the one that was asked. A published copy has no
-answers, so its judged verdicts are only counted.
+answers, so its judged verdicts are only counted. With --ask-again, the judge that PACK
+configures, a tester YAML, or the model of --judge is asked anew, and the exit code is 14 if
+less than the share --agreement of its verdicts are the recorded ones.
 
 Records without a candidate, such as that of an agent that timed out, are only
 counted.
@@ -77,6 +84,10 @@ func (g group) reverifyCommand() *cobra.Command {
 				return subcommand.UsageError(errors.New("give --pack PACK"))
 			case c.Flags().Changed("sample") && f.sample < 1, c.Flags().Changed("workers") && f.workers < 1:
 				return subcommand.UsageError(errors.New("--sample and --workers must be 1 or more"))
+			case !f.askAgain && (c.Flags().Changed("agreement") || f.judge != ""):
+				return subcommand.UsageError(errors.New("--agreement and --judge are for --ask-again"))
+			case f.agreement < 0 || f.agreement > 1:
+				return subcommand.UsageError(errors.New("--agreement must be from 0 to 1"))
 			}
 			return g.reverify(c.Context(), args[0], f)
 		},
@@ -86,6 +97,9 @@ func (g group) reverifyCommand() *cobra.Command {
 	fl.StringVar(&f.pack, "pack", "", "the `PACK` of the run")
 	fl.StringVar(&f.salt, "salt", "", "`FILE` of the run's salt (restricted/salt), for a published copy")
 	fl.BoolVar(&f.limits, "run-limits", false, "use the run's limits even where they exceed yours")
+	fl.BoolVar(&f.askAgain, "ask-again", false, "ask the judge anew instead of reading its recorded answers")
+	fl.Float64Var(&f.agreement, "agreement", 0.9, "with --ask-again: the `SHARE` of judged verdicts that must be the recorded ones")
+	fl.StringVar(&f.judge, "judge", "", "with --ask-again: ask this `MODEL`")
 	fl.IntVar(&f.sample, "sample", 0, "derive only `N` verdicts, chosen at random")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "derive `N` verdicts concurrently (default min(cores, 4))")
 	subcommand.AddProgressFlag(c, &f.progress)
@@ -104,7 +118,10 @@ type rederivation struct {
 	diffs  []reverify.Rederived
 	equal  verdict.ByBasis[int]
 	seen   verdict.ByBasis[int]
-	err    error // of printing
+	flips  int // of a judge that was asked anew, among the diffs
+	// agreement is the share of its verdicts that must be the recorded ones.
+	agreement float64
+	err       error // of printing
 }
 
 func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err error) {
@@ -129,12 +146,17 @@ func (g group) reverify(ctx context.Context, arg string, f reverifyFlags) (err e
 	if review.Work, err = workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: family.Family.RunsIn}); err != nil {
 		return err
 	}
+	if f.askAgain {
+		if err := review.OpenJudge(ctx, f.judge, g.Getenv); err != nil {
+			return err
+		}
+	}
 	shown, hide, err := g.Progress(f.progress)
 	if err != nil {
 		return err
 	}
 	defer hide()
-	r := &rederivation{g: g, json: f.json, review: review, shown: shown}
+	r := &rederivation{g: g, json: f.json, review: review, shown: shown, agreement: f.agreement}
 	watch := &progress.Count{To: shown, Total: min(review.Records.Total, cmp.Or(f.sample, math.MaxInt))}
 	review.Begin = func(t task.Task, attempt int) { watch.Begin(t.ID(), attempt, t.Family()) }
 	review.Done = r.done
@@ -184,6 +206,9 @@ func (r *rederivation) done(v reverify.Rederived) {
 		*r.equal.Of(basis)++
 	} else {
 		r.diffs = append(r.diffs, v)
+		if v.Asked {
+			r.flips++
+		}
 	}
 	if !r.json {
 		return
@@ -204,8 +229,12 @@ func (r *rederivation) finish() error {
 	if n := r.review.Records.Total - r.review.Seen; n > 0 {
 		return fault.As(fault.Integrity, fmt.Errorf("records without a row in the pack: %d", n))
 	}
-	if n := len(r.diffs); n > 0 {
+	if n := len(r.diffs) - r.flips; n > 0 {
 		return fault.As(fault.Integrity, fmt.Errorf("%s different from what was recorded", console.Plural(n, "verdict")))
+	}
+	n := *r.seen.Of(verdict.Judged)
+	if share := float64(n-r.flips) / float64(max(n, 1)); r.flips > 0 && share < r.agreement {
+		return fault.As(fault.Problems, fmt.Errorf("the judge gave %d of %d verdicts again (%.3g), want at least the share %.3g", n-r.flips, n, share, r.agreement))
 	}
 	return nil
 }
