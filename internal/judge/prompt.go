@@ -82,6 +82,10 @@ func ask(q Question, seed [32]byte, vote, again int) (paper, error) {
 func visible(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		if r >= ' ' && r <= '~' {
+			b.WriteByte(byte(r))
+			continue
+		}
 		hidden := unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
 		if hidden || unicode.Is(unicode.Variation_Selector, r) {
 			b.WriteString(`\u{` + strconv.FormatInt(int64(r), 16) + "}")

@@ -1,0 +1,55 @@
+package model_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/agent/harness"
+	"securebench/internal/agent/model"
+)
+
+// TestForm: each API is asked for the form in the way that it enforces, and what comes back
+// is the answer.
+func TestForm(t *testing.T) {
+	const schema, answer = `{"type":"object"}`, `{"met":true}`
+	for api, tt := range map[string]struct{ asks, whole string }{
+		harness.ResponsesAPI: {`"text":{"format":{"name":"f","schema":` + schema + `,"strict":true,"type":"json_schema"}}`,
+			`{"status":"completed","model":"m","output":[{"type":"message","content":[{"type":"output_text","text":"{\"met\":true}"}]}]}`},
+		harness.ChatAPI: {`"response_format":{"json_schema":{"name":"f","schema":` + schema + `,"strict":true},"type":"json_schema"}`,
+			`{"model":"m","choices":[{"message":{"content":"{\"met\":true}"},"finish_reason":"stop"}]}`},
+		harness.MessagesAPI: {`"tool_choice":{"name":"f","type":"tool"}`,
+			`{"model":"m","content":[{"type":"tool_use","name":"f","input":{"met":true}}],"stop_reason":"tool_use"}`},
+	} {
+		var asked string
+		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			asked = string(body)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, tt.whole)
+		}))
+		c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{API: api, BaseURL: h.URL, Model: "m"}, MaxTokens: 64}, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed := int64(2)
+		q := model.Question{Question: harness.Question{User: "q"}, Attempt: 1, Form: &model.Form{Name: "f", Schema: jsontext.Value(schema)}, Seed: &seed}
+		res, err := c.Ask(t.Context(), q, time.Minute, io.Discard)
+		got := res.Text
+		if api == harness.MessagesAPI {
+			got = res.Called
+		}
+		if err != nil || got != answer || !strings.Contains(asked, tt.asks) || strings.Contains(asked, `"seed":2`) != (api == harness.ChatAPI) {
+			t.Errorf("%s: %q, %v, asked %s", api, got, err, asked)
+		}
+		h.Close()
+	}
+}
