@@ -118,7 +118,7 @@ func compareMath(t *testing.T, set string, rows []mathRow, least float64) {
 
 // mathRefusals says of each rule by which an equal pair of Math-Verify's tests is refused
 // what such pairs have, and why the rule is right about them.
-var mathRefusals = map[string]string{ //nolint:gochecknoglobals // a constant
+var mathRefusals = map[string]string{
 	"the expression is of another kind than the expected one":          "an inequality for an interval, a list for a tuple, one value for an equation, a decimal comma: what was asked for says which",
 	"the text in the expression is no unit that the question asks for": "a sentence without a mark, whose last formula the library takes",
 	"the reply marks different answers":                                "several boxes for one answer, which the library takes together, or the last one",

@@ -36,7 +36,7 @@ func exports(t interface {
 }
 
 // figures are the rates, intervals and counts of passes in an export.
-var figures = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // a constant
+var figures = map[string]*regexp.Regexp{
 	"table": regexp.MustCompile(`\d+ of \d+ attempts?:|\t?\d+/\d+|\d+\.\d %|\d+ failed, \d+ pending`),
 	"json":  regexp.MustCompile(`"(?:passed|failed|pass_rate|pass_at_k|pass_hat_k|mean)": [0-9.]+`),
 	"junit": regexp.MustCompile(`<testsuites [^>]*|(?:pass_rate|interval_95|measure[^"]*)" value="[^"]*"`),

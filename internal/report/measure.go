@@ -51,7 +51,7 @@ func means(tasks []*task, counts func(*Attempt) bool) (out []Mean) {
 // candidates that did not pass, which tell how near each came, are known.
 func (r *Report) Measured() *Report {
 	shown := *r
-	shown.Section = r.Section.measured()
+	shown.Section = r.measured()
 	if r.Judged != nil {
 		judged := r.Judged.measured()
 		shown.Judged = &judged

@@ -9,7 +9,7 @@ import (
 
 // judgedHere refuses a judge where other processes score: only this one has its key.
 func (r *Run) judgedHere() error {
-	how := ""
+	var how string
 	switch {
 	case r.Judge == nil:
 		return nil

@@ -18,7 +18,7 @@ type attackRow struct {
 	match    string
 }
 
-var ( //nolint:gochecknoglobals // constants
+var (
 	capital = attackRow{"Which city is shown in <image1>?", []string{"Rome", "Paris", "Bonn"}, "B", ""}
 	opened  = attackRow{"In which year did the line cross 50?", nil, 2020, `{"type": "relaxed"}`}
 	charted = attackRow{"What is the highest value?", nil, "48.5", `{"type": "relaxed"}`}

@@ -9,7 +9,7 @@ import (
 )
 
 // hostile are texts that are repeated to make candidates that are meant to be slow.
-var hostile = map[string]string{ //nolint:gochecknoglobals // a constant
+var hostile = map[string]string{
 	"digits": "1", "groups": ",111", "numbers": "1 ", "points": ".", "letters": "a", "words": "aa ",
 	"markers": "answer ", "signs": "-$", "lines": "a\n", "blank": " ", "marks": "e\u0301",
 	"capitals": "İ", "commas": ",", "ands": " and ", "quotes": "a'", "breaks": "\u2028",

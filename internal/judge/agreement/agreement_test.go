@@ -235,10 +235,10 @@ func recorded(t *testing.T, name string) (pairs []agreement.Pair, official int) 
 				p.Turned = choices[decision]
 				decision = map[string]string{"A>B": "B>A", "B>A": "A>B"}[decision]
 			}
-			switch {
-			case decision == row.Label:
+			switch decision {
+			case row.Label:
 				counter++
-			case decision == "A>B" || decision == "B>A":
+			case "A>B", "B>A":
 				counter--
 			}
 		}

@@ -164,11 +164,12 @@ func (v Value) append(b []byte) ([]byte, bool) {
 	case Dict:
 		return v.object(b)
 	}
-	b, ok := append(b, '['), true
+	b = append(b, '[')
 	for i, item := range v.Items {
 		if i > 0 {
 			b = append(b, ',')
 		}
+		var ok bool
 		if b, ok = item.append(b); !ok {
 			return nil, false
 		}
@@ -177,7 +178,7 @@ func (v Value) append(b []byte) ([]byte, bool) {
 }
 
 func (v Value) object(b []byte) ([]byte, bool) {
-	b, ok := append(b, '{'), true
+	b = append(b, '{')
 	for i, m := range v.Members {
 		if i > 0 {
 			b = append(b, ',')
@@ -186,6 +187,7 @@ func (v Value) object(b []byte) ([]byte, bool) {
 		if b, err = jsontext.AppendQuote(b, m.Name); err != nil {
 			return nil, false
 		}
+		var ok bool
 		if b, ok = m.Value.append(append(b, ':')); !ok {
 			return nil, false
 		}
