@@ -51,6 +51,7 @@ func TestMatchNumber(t *testing.T) {
 		{`[540]`, "", "the answer can't be 540", wrong},
 		{`[540]`, "", "541 or 540", ambiguous},
 		{`[540]`, "", "540m", ambiguous},
+		{`[42]`, "", "Answer: 41 B: is 42", ambiguous},
 		{`[-10]`, "", "A: -10", passed},
 		{`[-10]`, "", "A: −10", passed},
 		{`[-10]`, "", "A: 10", wrong},
@@ -352,9 +353,13 @@ func TestReasonsRevealNothing(t *testing.T) {
 	}
 }
 
-// states matches text that states the right answer in a sentence of its own,
-// after one that states nothing exactly.
-var states = regexp.MustCompile(`[.].*Answer: 42`)
+// states matches text that states the right answer in a sentence of its own, after one
+// that states nothing exactly or takes the wrong one back.
+var states = regexp.MustCompile(`[.].*(Answer:|A:).*42|(not|or)[^.]*[.].*42`)
+
+// calculates matches text that makes the wrong answer a part of a calculation, whose
+// result follows.
+var calculates = regexp.MustCompile(`[-*].*(is|:)`)
 
 // TestAppendedTextNeverHelps starts with a wrong answer after a marker and
 // appends text to its line that may hold the right one.
@@ -366,8 +371,8 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 			" ", "42", "blue whale", "answer", "Answer: 42", "is", "####", "A:", ".", ",", "not", "or", "e1", "*", "\u200b", "-", "animal",
 		})).Draw(t, "parts")
 		appended := " " + strings.Join(parts, "")
-		if states.MatchString(appended) {
-			t.Skip("a sentence of its own")
+		if states.MatchString(appended) || calculates.MatchString(appended) {
+			t.Skip("a statement of its own")
 		}
 		if c := "Answer: 41" + appended; number.Match(c).Outcome == verdict.Passed {
 			t.Fatalf("%q passed", c)

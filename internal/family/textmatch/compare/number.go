@@ -478,32 +478,55 @@ func (l *listing) result(end int) (int, bool) {
 }
 
 // calculates reports whether words are a calculation: numbers, signs and words of
-// arithmetic, functions and variables, at least two numbers or a number and a function.
+// arithmetic, functions and variables, at least two operands or a number and a function,
+// and no two numbers with nothing of the kind between them.
 func (l *listing) calculates(words []answer.Word) bool {
-	numbers, operators := 0, 0
+	for len(words) > 0 && words[len(words)-1].Sign() == ':' { // "41 B: is 42" says nothing of 41
+		words = words[:len(words)-1]
+	}
+	var numbers, letters, between, functions int
+	joined := true // to the number before, if there is one
 	for i, w := range words {
+		glued := i > 0 && words[i-1].End == w.Start && (words[i-1].Kind == vocabulary.Digits ||
+			i > 1 && words[i-2].End == words[i-1].Start && words[i-2].Kind == vocabulary.Digits) // 3y, 3.5
+		last := i+1 == len(words)
 		switch {
-		case w.Kind == vocabulary.Digits:
-			numbers++
-		case w.Kind == vocabulary.Sign:
-			if strings.ContainsRune("+-−×*·⋅/÷^√²³!%|", w.Sign()) {
-				operators++
-			} else if !strings.ContainsRune("()[]{}.,:'\"=$", w.Sign()) {
+		case w.Kind == vocabulary.Digits, w.In(vocabulary.Number)&l.q.In != 0:
+			if !joined && !glued && (last || words[i+1].Sign() != '/') { // 2 3/4
 				return false
 			}
-		case w.In(vocabulary.Scale)&l.q.In != 0, w.In(vocabulary.Ordinal)&l.q.In != 0, mathWords.Has(w.Text):
-			operators++
-		case w.In(vocabulary.Number)&l.q.In != 0:
 			numbers++
-		case utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters && i+1 < len(words):
-			operators++
-		case w.In(vocabulary.Harmless)&l.q.In != 0 && w.In(vocabulary.Negator|vocabulary.Hedge|vocabulary.Or|vocabulary.Wrong)&l.q.In == 0:
+			joined = false
+		case w.Kind == vocabulary.Sign && strings.ContainsRune("+-−×*·⋅/÷^", w.Sign()), w.Text == "x":
+			between++
+			joined = true
+			if last {
+				return false
+			}
+		case w.Kind == vocabulary.Sign && strings.ContainsRune("√²³!%|", w.Sign()),
+			w.In(vocabulary.Scale|vocabulary.Ordinal)&l.q.In != 0, mathWords.Has(w.Text):
+			functions++
+			joined = true
+		case w.Kind == vocabulary.Sign:
+			if !strings.ContainsRune("()[]{}.,:'\"=$", w.Sign()) {
+				return false
+			}
+			joined = joined || strings.ContainsRune("([{", w.Sign())
+		case utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters && !last:
+			letters++
+			if glued && words[i-1].Kind == vocabulary.Digits && words[i+1].Kind != vocabulary.Digits { // 3y, but not 4e1
+				functions++
+			}
 		case w.In(vocabulary.And)&l.q.In != 0:
+			joined = true
+		case numbers > 0 && w.In(vocabulary.Answer)&l.q.In != 0:
+			return false // another statement
+		case w.In(vocabulary.Harmless)&l.q.In != 0 && w.In(vocabulary.Negator|vocabulary.Hedge|vocabulary.Or|vocabulary.Wrong)&l.q.In == 0:
 		default:
 			return false
 		}
 	}
-	return numbers > 0 && operators > 0
+	return numbers > 0 && (functions > 0 || between > 0 && numbers+letters > 1)
 }
 
 // mathWords are the words and functions of a calculation.
