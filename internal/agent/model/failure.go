@@ -69,7 +69,8 @@ func (c *Client) event(data []byte) failure {
 		overloaded: strings.Contains(text, "overloaded") || strings.Contains(text, "rate_limit")}
 }
 
-// quote quotes what an error says, "" if that is not known.
+// quote quotes what an error says, "" if that is not known. What is told to a judge may
+// be in it, and is hidden.
 func (c *Client) quote(body []byte) string {
 	type words struct {
 		Message upstream.Text `json:"message"`
@@ -81,7 +82,7 @@ func (c *Client) quote(body []byte) string {
 			Error words `json:"error"`
 		} `json:"response"`
 	}
-	if upstream.Decode(body, &e) != nil {
+	if c.who != "" || upstream.Decode(body, &e) != nil {
 		return ""
 	}
 	if said := cmp.Or(e.Error.Message, e.Message, e.Response.Error.Message); said != "" {

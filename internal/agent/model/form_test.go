@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -51,5 +52,39 @@ func TestForm(t *testing.T) {
 			t.Errorf("%s: %q, %v, asked %s", api, got, err, asked)
 		}
 		h.Close()
+	}
+}
+
+// TestJudgesErrors: what a provider says about a judge's question may repeat hidden values,
+// so nothing quotes it. About the question of an agent, which is public, it is told.
+func TestJudgesErrors(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"a status": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"cannot process: hidden-rubric"}}`)
+		},
+		"an event": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"error":{"message":"cannot process: hidden-rubric","code":"insufficient_quota"}}`+"\n\n")
+		},
+	} {
+		for who, quoted := range map[string]bool{"": true, "judge": false} {
+			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "Say OK.") {
+					_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"OK"},"finish_reason":"stop"}]}`+"\n\n")
+					return
+				}
+				answer(w)
+			}))
+			c, err := model.New(model.Config{Who: who, Settings: harness.Model{Relay: harness.Relay{API: harness.ChatAPI, BaseURL: h.URL, Model: "m"}}, Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := c.Ask(t.Context(), model.Question{Question: harness.Question{User: "q"}, Attempt: 1}, time.Minute, io.Discard)
+			if said := fmt.Sprint(res.Why, res.Tries, err); len(res.Tries) == 0 || strings.Contains(said, "hidden-rubric") != quoted {
+				t.Errorf("%s of %q: %s", name, who, said)
+			}
+			h.Close()
+		}
 	}
 }
