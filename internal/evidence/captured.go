@@ -21,8 +21,9 @@ func (c *check) captured() {
 	err := record.EachCaptured(c.fsys, *c.salt, func(e record.Entry) {
 		n++
 		c.name(record.CapturedName)
-		if e.Unpaid() { // a resume asks no vote again
+		if e.AsksJudge() { // a resume asks no vote again
 			c.name(record.AnswersName)
+			c.name(record.SpentName)
 		}
 		for _, f := range e.Restricted {
 			c.name(f.Path)

@@ -83,9 +83,9 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 }
 
 // Settled removes [AnswersName], [SpentName] and [GrantsName], and [CapturedName] unless
-// attempts still wait to be verified: every attempt has its record. Answers stay where
-// one waits for a judge that may ask no more. A shard keeps
-// [SpentName]: the run may have attempts without a record.
+// attempts still wait to be verified: every attempt has its record. [AnswersName] and
+// [SpentName] stay where one waits for a judge. A shard keeps [SpentName]: the run may have
+// attempts without a record.
 func (d *Dir) Settled() error {
 	d.flusher.Wait()
 	d.mu.Lock()
@@ -93,13 +93,13 @@ func (d *Dir) Settled() error {
 	err := errors.Join(d.captured.close(), d.accounts.close(), d.rewriteCaptured(d.waiting))
 	done := []string{CapturedName, AnswersName, GrantsName, SpentName}
 	switch { // a vote that was answered is not asked for again
-	case slices.ContainsFunc(slices.Collect(maps.Values(d.waiting)), (*Line).Unpaid):
-		done = done[2:]
+	case slices.ContainsFunc(slices.Collect(maps.Values(d.waiting)), (*Line).AsksJudge):
+		done = done[2:3]
 	case len(d.waiting) > 0:
 		done = done[1:]
 	}
 	if d.shard {
-		done = done[:len(done)-1]
+		done = slices.DeleteFunc(done, func(name string) bool { return name == SpentName })
 	}
 	for _, name := range done {
 		if rerr := d.root.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {

@@ -329,6 +329,9 @@ func (l *Line) Unpaid() bool {
 	return l.Outcome == verdict.Pending && l.FailureReason == verdict.Budget
 }
 
+// AsksJudge reports whether the attempt waits for a judge: what that answered is kept.
+func (l *Line) AsksJudge() bool { return l.waits() && l.Basis == verdict.Judged }
+
 // name records the files that a line names.
 func (r *reviewer) name(e Entry) {
 	for _, name := range e.Files() {
