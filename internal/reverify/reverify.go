@@ -12,6 +12,8 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/fault"
+	"securebench/internal/judge"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/progress"
 	"securebench/internal/sandbox"
@@ -172,6 +174,9 @@ func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rede
 	if isUnanswered(err) {
 		r.Is = commit.Judged{Status: verdict.StatusPending, Outcome: unanswered}
 		return r, nil
+	}
+	if err == nil && r.Asked && got.Reason == verdict.Budget {
+		err = fault.Errorf(fault.Refused, "%w before every verdict was derived (raise judge.budget, or give --sample)", judge.ErrSpent)
 	}
 	r.Is = commit.Judge(got)
 	return r, err

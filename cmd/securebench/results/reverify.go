@@ -118,7 +118,8 @@ type rederivation struct {
 	diffs  []reverify.Rederived
 	equal  verdict.ByBasis[int]
 	seen   verdict.ByBasis[int]
-	flips  int // of a judge that was asked anew, among the diffs
+	asked  int // verdicts of a judge that was asked anew
+	flips  int // those among the diffs
 	// agreement is the share of its verdicts that must be the recorded ones.
 	agreement float64
 	err       error // of printing
@@ -202,6 +203,9 @@ func (r *rederivation) done(v reverify.Rederived) {
 		basis = verdict.Judged
 	}
 	*r.seen.Of(basis)++
+	if v.Asked {
+		r.asked++
+	}
 	if v.Equal() {
 		*r.equal.Of(basis)++
 	} else {
@@ -232,7 +236,7 @@ func (r *rederivation) finish() error {
 	if n := len(r.diffs) - r.flips; n > 0 {
 		return fault.As(fault.Integrity, fmt.Errorf("%s different from what was recorded", console.Plural(n, "verdict")))
 	}
-	n := *r.seen.Of(verdict.Judged)
+	n := r.asked
 	if share := float64(n-r.flips) / float64(max(n, 1)); r.flips > 0 && share < r.agreement {
 		return fault.As(fault.Problems, fmt.Errorf("the judge gave %d of %d verdicts again (%.3g), want at least the share %.3g", n-r.flips, n, share, r.agreement))
 	}
