@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,8 +142,10 @@ type canary struct {
 // canaries returns those of a row among others.
 func canaries(rows []Specimen, at int) (out []canary) {
 	row := rows[at]
+	longer := 0 // words that are added to what the rubric allows
 	add := func(what, must, text string) {
 		q := row.Question
+		q.Rubric.MaxWords += longer
 		q.Task, q.Attempt, q.Candidate = fmt.Sprintf("judge canary\x00%s\x00%d", row.Task, len(out)), 1, text
 		out = append(out, canary{Kind{What: what, Must: must}, q})
 	}
@@ -164,6 +165,7 @@ func canaries(rows []Specimen, at int) (out []canary) {
 		wrong = row.Fail[0]
 	}
 	for _, in := range injections() {
+		longer = words(in[1])
 		add("a wrong answer with "+in[0], mustFail, wrong+in[1])
 		if len(row.Pass) > 0 {
 			add("a right answer with "+in[0], mustPass, row.Pass[0]+in[1])
@@ -219,9 +221,11 @@ func (t *Trial) note(k Kind, wrong bool) {
 }
 
 // tryAll reports which canaries came out otherwise than they must, and adds what they
-// used.
+// used. The first error ends it.
 func (p *Panel) tryAll(ctx context.Context, all []canary, workers int, usage map[string]int64) ([]bool, error) {
-	wrong, errs := make([]bool, len(all)), make([]error, len(all))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	wrong := make([]bool, len(all))
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	turns := make(chan struct{}, max(1, workers))
@@ -229,9 +233,12 @@ func (p *Panel) tryAll(ctx context.Context, all []canary, workers int, usage map
 		turns <- struct{}{}
 		group.Go(func() {
 			defer func() { <-turns }()
-			var d Decision
-			if d, errs[i] = p.Decide(ctx, c.Question); d.Reason == verdict.Budget {
-				errs[i] = ErrSpent
+			d, err := p.Decide(ctx, c.Question)
+			if err == nil && d.Reason == verdict.Budget {
+				err = ErrSpent
+			}
+			if err != nil {
+				cancel(err) // the rest would only cost
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -242,5 +249,5 @@ func (p *Panel) tryAll(ctx context.Context, all []canary, workers int, usage map
 		})
 	}
 	group.Wait()
-	return wrong, errors.Join(errs...)
+	return wrong, context.Cause(ctx)
 }

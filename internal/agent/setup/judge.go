@@ -2,12 +2,14 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"securebench/internal/agent/model"
 	"securebench/internal/digest"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/relay"
 	"securebench/internal/judge"
 	"securebench/internal/judge/provider"
 	"securebench/internal/pipeline/record"
@@ -98,7 +100,7 @@ func tryJudge(ctx context.Context, p *judge.Panel, rows []judge.Specimen, c Judg
 	c.Say(fmt.Sprintf("trying the judge %s on %d rows of the pack", c.Settings.Model.Model, len(rows)))
 	trial, err := p.Try(ctx, rows, c.Workers)
 	if err != nil {
-		return nil, fmt.Errorf("trying the judge: %w", err)
+		return nil, untried(ctx, fmt.Errorf("%s: trying the judge: %w", c.Settings.Section.Pos, err))
 	}
 	if why := trial.Fault(); why != "" {
 		return nil, fault.Errorf(fault.Problems, "%s: the judge %s is not trusted: %s (choose another judge; judge.canaries: off runs with this one and labels every verdict)\n%s",
@@ -106,6 +108,19 @@ func tryJudge(ctx context.Context, p *judge.Panel, rows []judge.Specimen, c Judg
 	}
 	c.Say("the judge " + c.Settings.Model.Model + " is trusted: " + trial.String())
 	return trial, nil
+}
+
+// untried says whose fault it is that a judge could not be tried.
+func untried(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fault.As(fault.Interrupted, err)
+	case errors.Is(err, judge.ErrSpent):
+		return fault.Errorf(fault.Config, "%w before it was tried (raise judge.budget)", err)
+	case errors.Is(err, judge.ErrChanged), errors.Is(err, relay.ErrRejected):
+		return fault.As(fault.Config, err)
+	}
+	return fault.As(fault.Infrastructure, err)
 }
 
 // NewPanel returns a judge, and what run.json says of it.
