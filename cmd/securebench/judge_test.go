@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -328,6 +329,144 @@ func TestJudgeRefuses(t *testing.T) {
 	}
 }
 
+// TestJudgeRejectsOne: a question that the provider refuses is about one candidate, which
+// fails; the run goes on, and what the provider says of it is not published.
+func TestJudgeRejectsOne(t *testing.T) {
+	b := newJudgeBench(t, judgetest.Careful, 4)
+	b.configure("  canaries: off\n")
+	b.submit(func(i int) string { return []string{b.right(0), "poison", b.right(2), b.right(3)}[i] })
+	b.server.Before = func(w http.ResponseWriter, user string) bool {
+		if strings.Contains(user, "poison") {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"error": {"code": "invalid_prompt", "message": %q}}`, "cannot process: "+user)
+		}
+		return strings.Contains(user, "poison")
+	}
+	if code, _, stderr := b.run("-w", "1"); code != 0 || strings.Contains(stderr, "hidden-rubric") {
+		t.Fatal(code, stderr)
+	}
+	for id, l := range b.records() {
+		if refused := id == "t1"; l.Passed == refused || refused && (l.FailureReason != verdict.JudgeRefused || l.Judge.Model != "judge-1") {
+			t.Errorf("%s: %+v, %+v", id, l, l.Judge)
+		}
+	}
+	if code, stdout, stderr := b.call("reverify", b.out, "--pack", b.dir, "--progress", "none"); code != 0 || !strings.Contains(stdout, "4 verdicts: 4 equal") {
+		t.Errorf("reverify: exit %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// TestJudgeChangesBack: another model that answers once ends the run, and a resume asks the
+// former one again.
+func TestJudgeChangesBack(t *testing.T) {
+	b := newJudgeBench(t, judgetest.Careful, 1)
+	b.configure("  votes: 1\n")
+	b.submit(func(i int) string { return b.right(i) + "\n\n(submitted)" })
+	b.server.Before = func(_ http.ResponseWriter, user string) bool {
+		if strings.Contains(user, "(submitted)") {
+			b.server.Model = "judge-2"
+		}
+		return false
+	}
+	if code, _, stderr := b.run(); code != exitConfig || !strings.Contains(stderr, "another model answers") {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	b.server.Before, b.server.Model = nil, ""
+	b.server.Reset()
+	if code, _, stderr := b.run("--resume"); code != 0 || b.votes() != 1 || !b.records()["t0"].Passed {
+		t.Errorf("exit %d after %d votes: %s", code, b.votes(), stderr)
+	}
+}
+
+// TestJudgeRecovers: answers that are no votes are asked for again by a retry. Their cost is
+// the attempt's all the same.
+func TestJudgeRecovers(t *testing.T) {
+	b := newJudgeBench(t, judgetest.Careful, 1)
+	b.configure("  canaries: off\n")
+	asked := 0
+	b.server.Before = func(w http.ResponseWriter, _ string) bool {
+		if asked++; asked > 4 {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"model":"judge-1","choices":[{"message":{"content":"met"},"finish_reason":"stop"}]}`))
+		return true
+	}
+	code, _, stderr := b.run("--retries", "3")
+	if l := b.records()["t0"]; code != 0 || asked != 7 || !l.Passed || l.Usage["judge_requests"] != 7 {
+		t.Errorf("exit %d after %d requests: %s\n%+v", code, asked, stderr, l)
+	}
+}
+
+// TestJudgeOutage: after an outage a resume asks no vote again that was answered, and the
+// budget counts what was asked before.
+func TestJudgeOutage(t *testing.T) {
+	for budget, want := range map[int]struct {
+		requests int
+		outcome  verdict.Outcome
+	}{100: {4, verdict.Passed}, 3: {3, verdict.Pending}} {
+		b := newJudgeBench(t, judgetest.Careful, 1)
+		b.configure(fmt.Sprintf("  canaries: off\n  budget: {requests: %d}\n", budget))
+		requests := 0
+		b.server.Before = func(w http.ResponseWriter, _ string) bool {
+			if requests++; requests != 3 {
+				return false
+			}
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<html>"))
+			return true
+		}
+		if code, _, stderr := b.run("--retries", "0"); code != exitInfra || requests != 3 {
+			t.Fatalf("exit %d after %d requests: %s", code, requests, stderr)
+		}
+		if code, _, stderr := b.call("verify", b.out); code != 0 {
+			t.Errorf("verify: exit %d: %s", code, stderr)
+		}
+		code, _, stderr := b.run("--resume", "--retries", "0")
+		if l := b.records()["t0"]; code != 0 || requests != want.requests || l.Outcome != want.outcome {
+			t.Errorf("budget %d: exit %d after %d requests, %s: %s", budget, code, requests, l.Outcome, stderr)
+		}
+	}
+}
+
+// TestJudgeUntried: a judge that cannot be tried ends the run with one line, and with the
+// exit code of whoever is at fault.
+func TestJudgeUntried(t *testing.T) {
+	for name, tt := range map[string]struct {
+		more   string
+		before func(b *judgeBench, w http.ResponseWriter) bool
+		code   int
+		want   string
+	}{
+		"a spent budget": {"  budget: {requests: 5}\n", nil, exitConfig, "before it was tried (raise judge.budget)"},
+		"a page": {"", func(_ *judgeBench, w http.ResponseWriter) bool {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<html>"))
+			return true
+		}, exitInfra, "trying the judge: "},
+		"another model": {"", func(b *judgeBench, _ http.ResponseWriter) bool {
+			if len(b.server.Questions()) > 4 {
+				b.server.Model = "judge-2"
+			}
+			return false
+		}, exitConfig, "another model answers"},
+	} {
+		b := newJudgeBench(t, judgetest.Careful, 2)
+		b.configure(tt.more)
+		if tt.before != nil {
+			var mu sync.Mutex
+			b.server.Before = func(w http.ResponseWriter, _ string) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return tt.before(b, w)
+			}
+		}
+		code, _, stderr := b.run("--retries", "0")
+		if code != tt.code || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "trying the judge: ") != 1 || strings.Count(stderr, "\n") > 3 {
+			t.Errorf("%s: exit %d: %s", name, code, stderr)
+		}
+	}
+}
+
 // TestJudgeBudget: when the judge may ask no more, the rest is pending. A resume with a
 // larger budget asks no vote again that was answered.
 func TestJudgeBudget(t *testing.T) {
@@ -555,6 +694,10 @@ func TestJudgeAskedAgain(t *testing.T) {
 	}
 	if n := len(b.server.Questions()) - asked; n != 3*4*3 {
 		t.Errorf("%d questions were asked anew", n)
+	}
+	b.configure("  budget: {requests: 5}\n")
+	if code, stdout, stderr := b.call("reverify", b.out, "--pack", b.config, "--progress", "none", "--ask-again"); code != exitRefused || !strings.Contains(stderr, "the judge's budget is spent before every verdict was derived (raise judge.budget, or give --sample)") {
+		t.Errorf("a spent budget: exit %d: %s%s", code, stdout, stderr)
 	}
 	if code, _, stderr := b.call("reverify", b.out, "--pack", b.dir, "--ask-again"); code != exitConfig || !strings.Contains(stderr, "--ask-again needs a judge") {
 		t.Errorf("without a judge: exit %d: %s", code, stderr)

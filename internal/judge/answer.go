@@ -44,8 +44,7 @@ func readAnswer(text, candidate string, r Rubric) ([]bool, error) {
 		place[c.ID] = i
 	}
 	met, seen := make([]bool, len(r.Criteria)), map[string]bool{}
-	shown := collapse(candidate)
-	escaped := collapse(visible(candidate))
+	escaped, bare := collapse(visible(candidate)), collapse(unseen(candidate))
 	for _, c := range of.Criteria {
 		if c.ID == nil || c.Met == nil || c.Quote == nil {
 			return nil, errVoid
@@ -55,8 +54,8 @@ func readAnswer(text, candidate string, r Rubric) ([]bool, error) {
 			return nil, fmt.Errorf("%w: it does not name every criterion once", errVoid)
 		}
 		seen[*c.ID] = true
-		quote := collapse(*c.Quote)
-		met[i] = *c.Met && quote != "" && (strings.Contains(shown, quote) || strings.Contains(escaped, quote))
+		quote := collapse(unseen(*c.Quote)) // a model may leave out what is not seen, or repeat its escape
+		met[i] = *c.Met && quote != "" && (strings.Contains(bare, quote) || strings.Contains(escaped, quote))
 	}
 	return met, nil
 }

@@ -83,6 +83,8 @@ type Request struct {
 	User    string
 	Form    string         // the name of Schema
 	Schema  jsontext.Value // of the answer
+	// Counts reports whether a reply need not be asked for again; nil is always.
+	Counts func(Reply) bool
 }
 
 // Reply is what came of a request.

@@ -70,6 +70,36 @@ func TestFewCanaries(t *testing.T) {
 	}
 }
 
+// TestShortRubric: what canaries add does not count for the length that a rubric allows, so
+// that the judge is asked about them.
+func TestShortRubric(t *testing.T) {
+	rows := judgetest.Rows(4)
+	for i := range rows {
+		rows[i].Rubric.MaxWords = 8
+	}
+	p, asker := judgetest.Panel(judgetest.Careful, "s")
+	trial, err := p.Try(t.Context(), rows, 2)
+	if err != nil || trial.Fault() != "" || asker.Asked.Load() != 4*14*3 {
+		t.Errorf("%v after %d questions\n%s", err, asker.Asked.Load(), trial.Table())
+	}
+	p, _ = judgetest.Panel(judgetest.Gullible, "s")
+	if trial, err := p.Try(t.Context(), rows, 2); err != nil || trial.Fault() == "" {
+		t.Errorf("the gullible judge is trusted: %v\n%s", err, trial.Table())
+	}
+}
+
+// TestBrokenTrial: the first error ends a trial, and is told once.
+func TestBrokenTrial(t *testing.T) {
+	for _, want := range []error{judge.ErrSpent, errors.New("connection refused")} {
+		p, _ := judgetest.Panel(judgetest.Careful, "s")
+		p.Asker = broken{want}
+		_, err := p.Try(t.Context(), judgetest.Rows(4), 4)
+		if !errors.Is(err, want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: %v", want, err)
+		}
+	}
+}
+
 // decide decides about a candidate for a row.
 func decide(t *testing.T, p *judge.Panel, row judge.Specimen, candidate string) judge.Decision {
 	t.Helper()
@@ -200,6 +230,70 @@ func TestVoidVotes(t *testing.T) {
 	}
 }
 
+// TestNoModel: where the provider refuses a question, no model answers, so none has
+// changed; the candidate fails. Another model that answers is found as before.
+func TestNoModel(t *testing.T) {
+	row := judgetest.Rows(1)[0]
+	p, asker := judgetest.Panel(judgetest.Careful, "s")
+	p.Expect("judge-1")
+	asker.Say = func(r judge.Request, text string) judge.Reply {
+		if strings.Contains(r.User, "poison") {
+			return judge.Reply{Declined: true}
+		}
+		return judge.Reply{Text: text, Model: "judge-1"}
+	}
+	if d := decide(t, p, row, "poison"); d.Outcome != verdict.Failed || d.Reason != verdict.JudgeRefused || d.Judgement.Model != "judge-1" {
+		t.Errorf("%+v, %+v", d, d.Judgement)
+	}
+	asker.Say = func(_ judge.Request, text string) judge.Reply { return judge.Reply{Text: text} }
+	q := row.Question
+	q.Candidate = row.Reference
+	if _, err := p.Decide(t.Context(), q); !errors.Is(err, judge.ErrChanged) {
+		t.Errorf("an answer of no model: %v", err)
+	}
+}
+
+// TestCounts: only an answer that is a vote, of the same model, need not be asked for again.
+func TestCounts(t *testing.T) {
+	row := judgetest.Rows(1)[0]
+	p, asker := judgetest.Panel(judgetest.Careful, "s")
+	p.Votes = 1
+	asker.Say = func(r judge.Request, text string) judge.Reply {
+		for name, tt := range map[string]struct {
+			judge.Reply
+			want bool
+		}{
+			"a vote":        {judge.Reply{Text: text, Model: "judge-1"}, true},
+			"words":         {judge.Reply{Text: "no", Model: "judge-1"}, false},
+			"declined":      {judge.Reply{Text: text, Model: "judge-1", Declined: true}, false},
+			"another model": {judge.Reply{Text: text, Model: "judge-2"}, false},
+		} {
+			if r.Counts(tt.Reply) != tt.want {
+				t.Errorf("%s counts: %v", name, !tt.want)
+			}
+		}
+		return judge.Reply{Text: text, Model: "judge-1"}
+	}
+	p.Expect("judge-1")
+	decide(t, p, row, row.Reference)
+}
+
+// TestLongAnswers: of an answer that is too long to be one, only the beginning is kept.
+func TestLongAnswers(t *testing.T) {
+	row := judgetest.Rows(1)[0]
+	p, asker := judgetest.Panel(judgetest.Careful, "s")
+	p.Votes = 1
+	asker.Say = func(_ judge.Request, text string) judge.Reply {
+		if asker.Asked.Load() < 3 {
+			text = strings.Repeat("é", 4<<20)
+		}
+		return judge.Reply{Text: text, Model: "m"}
+	}
+	if d := decide(t, p, row, row.Reference); d.Outcome != verdict.Passed || len(d.Exchanges) > 8<<20 || strings.Count(string(d.Exchanges), "has more than") != 2 {
+		t.Errorf("%s with %d bytes", d.Outcome, len(d.Exchanges))
+	}
+}
+
 // TestQuotes: a criterion is met only by what the candidate says.
 func TestQuotes(t *testing.T) {
 	row := judgetest.Rows(1)[0]
@@ -217,6 +311,33 @@ func TestQuotes(t *testing.T) {
 		}
 		if d := decide(t, p, row, row.Reference); (d.Outcome == verdict.Passed) != want {
 			t.Errorf("%q: %+v", quote, d)
+		}
+	}
+}
+
+// TestUnseen: an honest quote may leave out what its language needs and no reader sees; what
+// is only that quotes nothing.
+func TestUnseen(t *testing.T) {
+	row := judgetest.Rows(1)[0]
+	for _, tt := range []struct {
+		candidate, quote string
+		want             bool
+	}{
+		{"پایتخت می\u200cشود city 0", "پایتخت میشود city 0", true},
+		{"The city is 0 ❤\ufe0f indeed", "city is 0 ❤ indeed", true},
+		{"The Haupt\u00adstadt is city 0", "Hauptstadt is city 0", true},
+		{"The city is 0\u200b.", `city is 0\u{200b}.`, true},
+		{"The city is 0.", "city\u200b is 0", true},
+		{"The city\u200b is 0.", "\u200b", false},
+		{"The city\u200b is 0.", "\u200c \ufe0f", false},
+		{"The ci\u200bty is 0.", "city 0", false},
+	} {
+		p, asker := judgetest.Panel(judgetest.Careful, "s")
+		asker.Say = func(judge.Request, string) judge.Reply {
+			return judge.Reply{Model: "m", Text: judgetest.Text([]judgetest.Finding{{ID: "city", Met: true, Quote: tt.quote}, {ID: "only", Met: true, Quote: tt.quote}})}
+		}
+		if d := decide(t, p, row, tt.candidate); (d.Outcome == verdict.Passed) != tt.want {
+			t.Errorf("%q in %q: %s", tt.quote, tt.candidate, d.Outcome)
 		}
 	}
 }

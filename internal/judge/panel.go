@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -31,6 +32,38 @@ type Panel struct {
 
 	mu       sync.Mutex
 	answered string // the model that answers
+	// lost is what tries of decisions used that ended in an error, for answers that are
+	// asked for again, by attempt.
+	lost map[attemptKey]map[string]int64
+}
+
+// attemptKey names an attempt.
+type attemptKey struct {
+	task    string
+	attempt int
+}
+
+// take returns what earlier tries of a decision used, once.
+func (p *Panel) take(q Question) map[string]int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := attemptKey{q.Task, q.Attempt}
+	used := p.lost[key]
+	delete(p.lost, key)
+	if used == nil {
+		used = map[string]int64{}
+	}
+	return used
+}
+
+// lose keeps what a try of a decision used for nothing.
+func (p *Panel) lose(q Question, used map[string]int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost == nil {
+		p.lost = map[attemptKey]map[string]int64{}
+	}
+	p.lost[attemptKey{q.Task, q.Attempt}] = used
 }
 
 var _ Judge = (*Panel)(nil)
@@ -71,13 +104,15 @@ func (p *Panel) Decide(ctx context.Context, q Question) (Decision, error) {
 		return d, nil
 	}
 	s := sitting{panel: p, question: q, seed: p.Derive("judge\x00" + q.Task + "\x00" + strconv.Itoa(q.Attempt)),
-		judgement: verdict.Judgement{API: p.API, Prompt: PromptVersion, Votes: []verdict.Vote{}}, usage: map[string]int64{}}
+		judgement: verdict.Judgement{API: p.API, Prompt: PromptVersion, Votes: []verdict.Vote{}}, usage: p.take(q)}
+	s.void = maps.Clone(s.usage)
 	for vote := range p.Votes {
 		refused, err := s.vote(ctx, vote)
 		if errors.Is(err, ErrSpent) {
 			return s.decision(verdict.Pending, verdict.Budget, "the judge's budget is spent"), nil
 		}
 		if err != nil {
+			p.lose(q, s.void)
 			return Decision{}, err
 		}
 		if refused {
@@ -94,6 +129,7 @@ type sitting struct {
 	seed      [32]byte
 	judgement verdict.Judgement
 	usage     map[string]int64
+	void      map[string]int64 // the part for answers that a retry asks for again
 	exchanges []byte
 }
 
@@ -134,6 +170,10 @@ func (s *sitting) exchange(ctx context.Context, q Question, vote, again int) ([]
 	if err != nil {
 		return nil, verdict.Vote{}, err
 	}
+	p.Counts = func(r Reply) bool {
+		_, void := readReply(r, q)
+		return void == nil && s.panel.same(r.Model) == nil
+	}
 	reply, err := s.reply(ctx, p)
 	if err != nil {
 		return nil, verdict.Vote{}, err
@@ -143,6 +183,7 @@ func (s *sitting) exchange(ctx context.Context, q Question, vote, again int) ([]
 	x := Exchange{Vote: vote, Ask: again, System: p.System, User: p.User, Text: reply.Text, Model: reply.Model, Stop: reply.Stop, Declined: reply.Declined, Tokens: tokens}
 	if void != nil {
 		x.Void = void.Error()
+		add(s.void, reply.Usage)
 	}
 	line, err := json.Marshal(x, json.Deterministic(true))
 	if err != nil {
@@ -157,14 +198,26 @@ func (p *Panel) promptDigest(task string, asked paper) string {
 	return p.Keyed(task, []byte(asked.System+"\x00"+asked.User+"\x00"+string(asked.Schema)))
 }
 
+// add adds a usage to a sum.
+func add(sum, used map[string]int64) {
+	for name, n := range used {
+		sum[name] += n
+	}
+}
+
 // reply asks, and counts what that used.
 func (s *sitting) reply(ctx context.Context, p paper) (Reply, error) {
 	r, err := s.panel.Asker.Ask(ctx, p.Request)
-	for name, n := range r.Usage {
-		s.usage[name] += n
-	}
+	add(s.usage, r.Usage)
 	if err != nil {
+		add(s.void, r.Usage)
 		return r, err
+	}
+	if len(r.Text) > maxAnswer+8 { // which is void, and is not kept whole
+		r.Text = strings.ToValidUTF8(r.Text[:maxAnswer+8], "?")
+	}
+	if r.Model == "" && (r.Declined || r.Text == "") { // the provider answers, no model did
+		return r, nil
 	}
 	s.judgement.Model = r.Model
 	return r, s.panel.same(r.Model)

@@ -86,14 +86,28 @@ func visible(s string) string {
 			b.WriteByte(byte(r))
 			continue
 		}
-		hidden := unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
-		if hidden || unicode.Is(unicode.Variation_Selector, r) {
+		if hidden(r) {
 			b.WriteString(`\u{` + strconv.FormatInt(int64(r), 16) + "}")
 			continue
 		}
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// hidden reports whether a character is not seen or turns text around.
+func hidden(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector)
+}
+
+// unseen leaves out those characters.
+func unseen(s string) string {
+	return strings.Map(func(r rune) rune {
+		if hidden(r) {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // schema is the form of an answer, as the strict modes of providers take it.

@@ -71,6 +71,8 @@ type Question struct {
 	Form *Form
 	// Seed is that of this question, where the API has one; nil is that of the settings.
 	Seed *int64
+	// Keep reports whether an answer is kept for a resume; nil keeps all.
+	Keep func(Answer) bool
 }
 
 // Form is the form of an answer: a JSON text that meets a schema in the strict subset
@@ -240,9 +242,7 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 		switch {
 		case t.err == nil:
 			c.pace.success()
-			if err := c.journal.add(key, keep(t.answer, res.Spending), c.clean); err != nil {
-				c.notice.say("the answers of the model cannot be kept for a resume: " + err.Error())
-			}
+			c.keep(q, key, t.answer, res.Spending)
 			return res.answered(t.answer), nil
 		case ctx.Err() != nil:
 			return res, context.Cause(ctx)
@@ -265,6 +265,19 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 		}
 		c.notice.waiting(t.failure)
 		wait = c.pace.failure(t.failure, len(res.Tries)-1)
+	}
+}
+
+// keep keeps an answer for a resume. Of one that is not kept, a resume counts what it took.
+func (c *Client) keep(q Question, key string, a Answer, s Spending) {
+	var err error
+	if q.Keep != nil && !q.Keep(a) {
+		err = c.journal.asking(key, s)
+	} else {
+		err = c.journal.add(key, keep(a, s), c.clean)
+	}
+	if err != nil {
+		c.notice.say("the answers of the model cannot be kept for a resume: " + err.Error())
 	}
 }
 

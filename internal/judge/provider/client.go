@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type Around struct {
 type Client struct {
 	client *model.Client
 	total  *allowance.Allowance
+	limit  time.Duration // of the requests for one answer
 }
 
 var _ judge.Asker = (*Client)(nil)
@@ -37,7 +39,7 @@ var _ judge.Asker = (*Client)(nil)
 // who names the judge's client among those that share a journal.
 const who = "judge"
 
-// answerTime bounds the requests for one answer.
+// answerTime is how long the requests for one answer may take.
 const answerTime = 10 * time.Minute
 
 // Open takes the key from the environment or the env file, and sees that the provider
@@ -56,7 +58,7 @@ func Open(ctx context.Context, s *Settings, a Around) (*Client, error) {
 			return nil, fault.Errorf(kind, "%s: the judge: %w (check judge.base_url, the network and the proxy variables)", s.Section.Pos, err)
 		}
 	}
-	c := &Client{total: allowance.New(allowance.Amount(s.Model.Total))}
+	c := &Client{total: allowance.New(allowance.Amount(s.Model.Total)), limit: answerTime}
 	c.client, err = model.Open(ctx, model.Config{Who: who, Settings: s.Model, Key: key, Total: c.total, Transport: a.Transport, Notice: a.Notice})
 	if err != nil {
 		return nil, fault.Errorf(fault.Config, "%s: the judge: %w (check judge.model, judge.base_url and the key)", s.Section.Pos, err)
@@ -100,11 +102,13 @@ func (c *Client) Ask(ctx context.Context, r judge.Request) (judge.Reply, error) 
 	seed := int64(r.Vote)
 	q := model.Question{Question: harness.Question{System: r.System, User: r.User}, Task: r.Task, Attempt: r.Attempt,
 		Form: &model.Form{Name: r.Form, Schema: r.Schema}, Seed: &seed}
-	res, err := c.client.Ask(ctx, q, answerTime, io.Discard)
-	reply := judge.Reply{Text: res.Text, Model: res.Model, Stop: res.Stop, Usage: counted(c.client.Counts(res))}
-	if res.Called != "" {
-		reply.Text = res.Called
+	if r.Counts != nil {
+		q.Keep = func(a model.Answer) bool {
+			return r.Counts(judge.Reply{Text: cmp.Or(a.Called, a.Text), Model: a.Model, Stop: a.Stop, Declined: a.Declined})
+		}
 	}
+	res, err := c.client.Ask(ctx, q, c.limit, io.Discard)
+	reply := judge.Reply{Text: cmp.Or(res.Called, res.Text), Model: res.Model, Stop: res.Stop, Usage: counted(c.client.Counts(res))}
 	switch {
 	case errors.Is(err, relay.ErrSpent):
 		return reply, fmt.Errorf("%w: %w", judge.ErrSpent, err)
@@ -113,7 +117,7 @@ func (c *Client) Ask(ctx context.Context, r judge.Request) (judge.Reply, error) 
 	case res.End == model.Refused:
 		reply.Declined = true
 	case res.End != model.Answered:
-		reply.Text, reply.Stop = "", "timed_out"
+		return reply, errors.New("asking the judge: its answer was not complete in time")
 	}
 	return reply, nil
 }
