@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -433,32 +432,29 @@ func TestJudgeOutage(t *testing.T) {
 func TestJudgeUntried(t *testing.T) {
 	for name, tt := range map[string]struct {
 		more   string
-		before func(b *judgeBench, w http.ResponseWriter) bool
+		before func(asked int, w http.ResponseWriter) bool
 		code   int
 		want   string
 	}{
 		"a spent budget": {"  budget: {requests: 5}\n", nil, exitConfig, "before it was tried (raise judge.budget)"},
-		"a page": {"", func(_ *judgeBench, w http.ResponseWriter) bool {
+		"a page": {"", func(_ int, w http.ResponseWriter) bool {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = w.Write([]byte("<html>"))
 			return true
 		}, exitInfra, "trying the judge: "},
-		"another model": {"", func(b *judgeBench, _ http.ResponseWriter) bool {
-			if len(b.server.Questions()) > 4 {
-				b.server.Model = "judge-2"
+		"another model": {"", func(asked int, w http.ResponseWriter) bool {
+			if asked < 5 {
+				return false
 			}
-			return false
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"model":"judge-2","choices":[{"message":{"content":"met"},"finish_reason":"stop"}]}`))
+			return true
 		}, exitConfig, "another model answers"},
 	} {
 		b := newJudgeBench(t, judgetest.Careful, 2)
 		b.configure(tt.more)
 		if tt.before != nil {
-			var mu sync.Mutex
-			b.server.Before = func(w http.ResponseWriter, _ string) bool {
-				mu.Lock()
-				defer mu.Unlock()
-				return tt.before(b, w)
-			}
+			b.server.Before = func(w http.ResponseWriter, _ string) bool { return tt.before(len(b.server.Questions()), w) }
 		}
 		code, _, stderr := b.run("--retries", "0")
 		if code != tt.code || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "trying the judge: ") != 1 || strings.Count(stderr, "\n") > 3 {
