@@ -376,6 +376,32 @@ func TestJudgeChangesBack(t *testing.T) {
 	}
 }
 
+// TestJudgeChangedBetween: a resume finds another model that answers, also where the judge is
+// not tried.
+func TestJudgeChangedBetween(t *testing.T) {
+	b := newJudgeBench(t, judgetest.Careful, 2)
+	b.configure("  canaries: off\n")
+	b.server.Before = func(w http.ResponseWriter, user string) bool {
+		if !strings.Contains(user, "country 1") {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<html>"))
+		return true
+	}
+	if code, _, stderr := b.run("--retries", "0"); code != exitInfra || !b.records()["t0"].Passed {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	b.server.Before, b.server.Model = nil, "judge-2"
+	if code, _, stderr := b.run("--resume", "--retries", "0"); code != exitConfig || !strings.Contains(stderr, "another model answers for the judge: judge-2, and before it was judge-1") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	b.server.Model = ""
+	if code, _, stderr := b.run("--resume"); code != 0 || !b.records()["t1"].Passed {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
 // TestJudgeRecovers: answers that are no votes are asked for again by a retry. Their cost is
 // the attempt's all the same.
 func TestJudgeRecovers(t *testing.T) {

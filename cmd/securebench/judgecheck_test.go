@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,6 +97,26 @@ func TestRunsOfOtherJudges(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	contains(t, "compare", stderr, "judged by judge-1 (openai_chat, 3 votes, majority, prompt 1) and judge-1 (openai_chat, 5 votes, majority, prompt 1)", "give --allow judge")
+	for more, want := range map[string]string{
+		"  reasoning_effort: low\n": "majority, prompt 1) and judge-1 (openai_chat, 3 votes, majority, prompt 1, effort low)",
+		"  api: chat\n":             "was asked at different base URLs",
+	} {
+		if strings.Contains(more, "api") {
+			h := httptest.NewServer(b.server)
+			defer h.Close()
+			b.url = h.URL
+		}
+		b.configure(more)
+		b.out = filepath.Join(b.dir, "another")
+		if code, _, stderr := b.run("-o", b.out, "--force"); code != 0 {
+			t.Fatal(code, stderr)
+		}
+		code, _, stderr := b.call("compare", before, b.out)
+		if code != exitRefused {
+			t.Errorf("%s: exit %d", more, code)
+		}
+		contains(t, more, stderr, want)
+	}
 	if code, stdout, stderr := b.call("compare", before, b.out, "--allow", "judge"); code != 0 || !strings.Contains(stdout, "\nJUDGED") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}

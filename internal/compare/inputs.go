@@ -123,7 +123,9 @@ func Differences(a, b *earlier.Run) (out []Difference) {
 	}
 	if before, now := judgeOf(was.Judge), judgeOf(is.Judge); before != now {
 		add(Judge, "%s were judged by %s and %s", names, before, now)
-	} else if j, k := was.Judge, is.Judge; j != nil && k != nil && j.Answered != "" && k.Answered != "" && j.Answered != k.Answered {
+	} else if j, k := was.Judge, is.Judge; j != nil && k != nil && j.Server != k.Server {
+		add(Judge, "the judge of %s was asked at different base URLs", names)
+	} else if j != nil && k != nil && j.Answered != "" && k.Answered != "" && j.Answered != k.Answered {
 		add(Judge, "the judge of %s answered as %s and %s", names, redact.Quote(j.Answered), redact.Quote(k.Answered))
 	}
 	return out
@@ -134,7 +136,11 @@ func judgeOf(j *record.Judging) string {
 	if j == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%s (%s, %d votes, %s, prompt %d)", redact.Quote(j.Model), redact.Quote(j.API), j.Votes, redact.Quote(j.Decide), j.Prompt)
+	more := ""
+	if j.Effort != "" {
+		more = ", effort " + redact.Quote(j.Effort)
+	}
+	return fmt.Sprintf("%s (%s, %d votes, %s, prompt %d%s)", redact.Quote(j.Model), redact.Quote(j.API), j.Votes, redact.Quote(j.Decide), j.Prompt, more)
 }
 
 // packs says how the packs of two runs differ, as far as their digests show it.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,6 +106,14 @@ func (r *Run) begin(ctx context.Context, force bool) error {
 	return r.dir.WriteManifest(&r.manifest)
 }
 
+// keep takes over a record of the earlier part.
+func (r *Run) keep(e record.Entry) {
+	r.kept = append(r.kept, pipeline.FinalOf(e.Line))
+	if e.Judge != nil {
+		r.judged = cmp.Or(r.judged, e.Judge.Model)
+	}
+}
+
 // resume checks the existing part of the run and continues with the records
 // that pass.
 func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
@@ -129,7 +138,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 		return err
 	}
 	r.reportDropped(review)
-	if err := review.EachKept(func(e record.Entry) { r.kept = append(r.kept, pipeline.FinalOf(e.Line)) }); err != nil {
+	if err := review.EachKept(r.keep); err != nil {
 		return err
 	}
 	if review.Lost != nil {

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type JudgeConfig struct {
 	Used map[string]int64
 	// Former is what an earlier part of the run knew of its judge; nil for none.
 	Former *record.Judging
+	// Answered is the model that judged in an earlier part of the run, "" if none did.
+	Answered string
 	// Left reports whether an attempt at a task is left to make; nil is always.
 	Left    func(task string) bool
 	Workers int
@@ -76,9 +79,9 @@ func OpenJudge(ctx context.Context, s *scoring.Scorer, c JudgeConfig) (*record.J
 	}
 	panel, about := NewPanel(c.Settings, client, c.AgentModel, c.Salt)
 	if c.Former != nil {
-		panel.Expect(c.Former.Answered)
 		about.Answered, about.Canaries = c.Former.Answered, c.Former.Canaries
 	}
+	panel.Expect(cmp.Or(about.Answered, c.Answered))
 	if !c.Settings.Unchecked && about.Canaries == nil {
 		if about.Canaries, err = tryJudge(ctx, panel, draw.Rows(), c); err != nil {
 			return nil, err
@@ -125,7 +128,7 @@ func untried(ctx context.Context, err error) error {
 
 // NewPanel returns a judge, and what run.json says of it.
 func NewPanel(s *JudgeSettings, asker judge.Asker, agentModel string, salt digest.Salt) (*judge.Panel, *record.Judging) {
-	about := &record.Judging{Model: s.Model.Model, API: s.Model.API, Votes: s.Votes, Decide: s.Decide(), Prompt: judge.PromptVersion, Trusted: s.Trusted, Labels: []string{}}
+	about := &record.Judging{Model: s.Model.Model, API: s.Model.API, Effort: s.Model.Effort, Server: digest.Bytes([]byte(s.Model.BaseURL)), Votes: s.Votes, Decide: s.Decide(), Prompt: judge.PromptVersion, Trusted: s.Trusted, Labels: []string{}}
 	if s.Unchecked {
 		about.Labels = append(about.Labels, verdict.JudgeUnchecked)
 	}

@@ -28,6 +28,9 @@ func (l *Line) Exchanges() (path string) {
 type Judging struct {
 	Model  string `json:"model"` // that is asked for
 	API    string `json:"api"`
+	// Effort is that of its reasoning, and Server the digest of its base URL.
+	Effort string `json:"reasoning_effort,omitzero"`
+	Server string `json:"server,omitzero"`
 	Votes  int    `json:"votes"`
 	Decide string `json:"decide"`
 	Prompt int    `json:"prompt_version"`
