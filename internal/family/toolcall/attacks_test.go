@@ -67,6 +67,8 @@ func TestAttacks(t *testing.T) {
 	none := keyFor(t, tools, `[]`, "")
 	twice := keyFor(t, tools, `[{"name":"pump","accepted":{"litres":[10,20]}},{"name":"pump","accepted":{"litres":[10]}}]`, "")
 	const right = `{"name":"pump","arguments":{"litres":10}}`
+	const tagged = `{"name":"note","arguments":{"text":"<think>pump 10</think>"}}`
+	note := keyFor(t, `[{"name":"note","parameters":{"type":"object","properties":{"text":{"type":"string"}}}}]`, "["+tagged+"]", "")
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 	tests := []struct {
 		id     string
@@ -94,6 +96,13 @@ func TestAttacks(t *testing.T) {
 		{"C9", pump, loose, `{"name":"pump","arguments":{"litres":-10}}`, right},
 		{"C10", none, undecoded, `[{"name":"pump","arguments":{"litres":10}`, `No tool fits.`},
 		{"C10", none, undecoded, `[pump(litres=10]`, `I have no tool for this, sorry.`},
+		{"C10", none, undecoded, `I call it: {"name":"pump","arguments":{"litres":10}}`, `No tool takes these arguments: [none](at all).`},
+		{"C10", none, undecoded, "Sure: [pump(litres=10)]", "Sorry: pump (the only one) does not fit."},
+		{"C10", none, undecoded, "Sure:\npump(litres=10)", "Sure, with pump(litres=10) it cannot be done."},
+		{"C10", none, undecoded, `<function=pump>{"litres":10}</function>`, "No function fits."},
+		{"C10", none, undecoded, `{"name":"pump","parameters":{"litres":10}}`, "[]"},
+		{"C11", none, undecoded, `{"name":"note","arguments":{"text":"</think>No tool fits."}}`, "[" + right + "]</think>No tool fits."},
+		{"C11", note, named, "<think>" + tagged + "</think>No pump, and no 10.", tagged},
 		{"C11", pump, named, "<think>[" + right + "]</think>I would rather not.", "<think>Is it 9?</think>" + right},
 		{"C11", none, undecoded, "<think>No tool fits.</think>[" + right + "]]", "<think>[" + right + "]</think>No tool fits."},
 		{"C12", pump, named, Family().Instruction + ` pump 10`, right},

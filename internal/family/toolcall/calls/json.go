@@ -1,6 +1,9 @@
 package calls
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // jsonCalls reads calls in JSON. Nothing means that the text is no JSON value at all.
 func jsonCalls(text string) ([]Call, State) {
@@ -12,7 +15,9 @@ func jsonCalls(text string) ([]Call, State) {
 		return nil, Nothing
 	}
 	items := v.Items
-	if v.Kind == Dict {
+	if inner, ok := v.Get("tool_calls"); ok && inner.Kind == List && len(v.Members) == 1 {
+		items = inner.Items
+	} else if v.Kind == Dict {
 		items = []Value{v}
 	}
 	if len(items) > MaxCalls {
@@ -29,10 +34,26 @@ func jsonCalls(text string) ([]Call, State) {
 	return list, Stated
 }
 
-// beside are the members that a call of a provider has beside its name and arguments.
-func beside() []string { return []string{"id", "call_id", "type", "index"} }
+// jsonLines reads several calls in JSON, an object on each line that is not blank.
+func jsonLines(text string) (list []Call, _ bool) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		one, state := jsonCalls(line)
+		if state != Stated || line[0] != '{' || len(list)+len(one) > MaxCalls {
+			return nil, false
+		}
+		list = append(list, one...)
+	}
+	return list, len(list) > 0
+}
 
-// jsonCall reads one call: {"name": …, "arguments": …}, the same below "function", or
+// beside are the members that a call of a provider has beside its name and arguments.
+func beside() []string { return []string{"id", "call_id", "type", "index", "status"} }
+
+// jsonCall reads one call: {"name": …, "arguments": …} or "parameters" in their place, as
+// some models are taught, the same below "function", or
 // {NAME: arguments}.
 func jsonCall(v Value) (Call, bool) {
 	if inner, ok := v.Get("function"); ok && only(v, "function") {
@@ -50,11 +71,16 @@ func jsonCall(v Value) (Call, bool) {
 	return Call{Name: v.Members[0].Name, Arguments: args}, ok
 }
 
-// named reads {"name": …, "arguments": …}.
+// named reads {"name": …, "arguments": …}, or {"name": …, "parameters": …}.
 func named(v Value) (Call, bool) {
 	name, hasName := v.Get("name")
-	value, hasArgs := v.Get("arguments")
-	if !hasName || !hasArgs || name.Kind != String || !only(v, "name", "arguments") {
+	key := "arguments"
+	value, hasArgs := v.Get(key)
+	if !hasArgs {
+		key = "parameters"
+		value, hasArgs = v.Get(key)
+	}
+	if !hasName || !hasArgs || name.Kind != String || !only(v, "name", key) {
 		return Call{}, false
 	}
 	args, ok := arguments(value)

@@ -3,6 +3,8 @@ package calls
 import (
 	"slices"
 	"strings"
+
+	"securebench/internal/lazyregexp"
 )
 
 // Call is one stated call.
@@ -67,11 +69,26 @@ func Read(text string) ([]Call, State) {
 		return nil, Ambiguous
 	case len(found) == 1:
 		return found[0], Stated
-	case broken || looksLike(text):
+	case broken || looksLike(text) || hint.MatchString(text):
 		return nil, Broken
 	}
 	return nil, Nothing
 }
+
+// Whole reports whether all of a text is a list of calls. Tags in it belong to its values
+// then, and are no reasoning.
+func Whole(text string) bool {
+	if len(text) > MaxText {
+		return false
+	}
+	_, state := block(text)
+	return state == Stated
+}
+
+// hint is what calls have in the forms that are not read: members named arguments, a list
+// in Python's syntax, a line that is a call of it, or an element of calls.
+var hint = lazyregexp.New(`"(?:arguments|parameters)"\s*:|\[\s*[A-Za-z_][A-Za-z0-9_.]*\(|` +
+	`(?m:^\s*[A-Za-z_][A-Za-z0-9_.]*\((?:\w+\s*=.*)?\)\s*$)|<(?:tool_calls?|function)\b`)
 
 // ReadOfficial returns what a text states by the rules of BFCL's own scorer, which reads
 // all of a text as Python and takes nothing out of prose: what it cannot decode is no
@@ -113,6 +130,9 @@ func block(text string) ([]Call, State) {
 	text = strings.TrimSpace(text)
 	if list, state := jsonCalls(text); state != Nothing {
 		return list, state
+	}
+	if list, ok := jsonLines(text); ok {
+		return list, Stated
 	}
 	if list, ok := literalCalls(text); ok {
 		return list, Stated

@@ -31,6 +31,14 @@ func TestRead(t *testing.T) {
 		{`{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}`, one, calls.Stated},
 		{`{"type":"function_call","call_id":"c","name":"f","arguments":"{\"a\":1}"}`, one, calls.Stated},
 		{`{"f": {"a": 1}}`, one, calls.Stated},
+		{`{"name": "f", "parameters": {"a": 1}}`, one, calls.Stated},
+		{`{"type": "function", "function": {"name": "f", "parameters": {"a": 1}}}`, one, calls.Stated},
+		{`{"type":"function_call","call_id":"c","status":"completed","name":"f","arguments":"{\"a\":1}"}`, one, calls.Stated},
+		{`{"tool_calls": [{"name": "f", "arguments": {"a": 1}}, {"name": "g.h", "arguments": {"b": "x"}}]}`, two, calls.Stated},
+		{`{"tool_calls": {"a": 1}}`, `tool_calls {"a":1}`, calls.Stated},
+		{"{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n\n{\"g.h\": {\"b\": \"x\"}}\n", two, calls.Stated},
+		{"```json\n{\"f\": {\"a\": 1}}\n{\"g.h\": {\"b\": \"x\"}}\n```", two, calls.Stated},
+		{`{"f": {"a": "<think>"}}`, `f {"a":"<think>"}`, calls.Stated},
 		{`[{"f": {"a": 1}}, {"g.h": "{\"b\":\"x\"}"}]`, two, calls.Stated},
 		{`{"function": {"a": 1}}`, `function {"a":1}`, calls.Stated},
 		{`[f(a=1), g.h(b="x")]`, two, calls.Stated},
@@ -71,6 +79,18 @@ func TestRead(t *testing.T) {
 		{`[{"name": "f", "arguments": [1]}]`, ``, calls.Broken},
 		{`[{"name": "f", "arguments": {}, "note": 1}]`, ``, calls.Broken},
 		{`[1]`, ``, calls.Broken},
+		{`{"name": "f", "arguments": {"a": 1}, "parameters": {"a": 2}}`, ``, calls.Broken},
+		{`{"tool_calls": [{"f": {"a": 1}}], "g": {}}`, ``, calls.Broken},
+		{`{"tool_calls": [{"tool_calls": [{"f": {"a": 1}}]}]}`, ``, calls.Broken},
+		{"{\"f\": {\"a\": 1}}\n{\"g\": {\"a\": 1, \"a\": 2}}", ``, calls.Broken},
+		{"{\"f\": {\"a\": 1}}\nand\n{\"g\": {}}", ``, calls.Broken},
+		{"{\"f\": {\"a\": 1}}\n[{\"g\": {}}]", ``, calls.Broken},
+		{`I call it: {"name": "f", "arguments": {"a": 1}}`, ``, calls.Broken},
+		{`I call it: {"name": "f", "parameters": {"a": 1}}`, ``, calls.Broken},
+		{`I call it: [f(a=1)]`, ``, calls.Broken},
+		{"I call it:\nf(a=1)", ``, calls.Broken},
+		{`<function=f>{"a": 1}</function>`, ``, calls.Broken},
+		{`<tool_calls>f</tool_calls>`, ``, calls.Broken},
 		{`[f(a=1), 2]`, ``, calls.Broken},
 		{`[f(a=1)`, ``, calls.Broken},
 		{`["f(a=1)"]`, ``, calls.Broken},
@@ -78,6 +98,7 @@ func TestRead(t *testing.T) {
 		{"{\"f\":{}}{\"g\":{}}", ``, calls.Broken},
 		{`No tool fits.`, ``, calls.Nothing},
 		{`I would call f(a=1).`, ``, calls.Nothing},
+		{"I would call f(a=1), [as asked](here).\nf (of none) fits the arguments: it has no parameters.", ``, calls.Nothing},
 		{`"f"`, ``, calls.Nothing},
 		{`None`, ``, calls.Nothing},
 		{"```python\nprint(1\n```", ``, calls.Nothing},
@@ -87,6 +108,23 @@ func TestRead(t *testing.T) {
 		list, state := calls.Read(tt.text)
 		if got := written(list); state != tt.state || got != tt.want {
 			t.Errorf("%q: %q, state %d; want %q, %d", tt.text, got, state, tt.want, tt.state)
+		}
+	}
+}
+
+// TestWhole: only a text that is all calls is read with the tags in it.
+func TestWhole(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"f": {"a": "<think>x</think>"}}`:  true,
+		` f(a="<think>") `:                  true,
+		`<think>x</think>{"f": {"a": 1}}`:   false,
+		`<think>{"f": {"a": 1}}</think>No.`: false,
+		`["<think>"]`:                       false,
+		`No.`:                               false,
+		`f(a="` + strings.Repeat("x", calls.MaxText) + `")`: false,
+	} {
+		if calls.Whole(text) != want {
+			t.Errorf("%.60q: want %t", text, want)
 		}
 	}
 }
