@@ -19,6 +19,10 @@ func (k *key) meets(list []calls.Call) bool {
 	if len(list) < len(k.expected) || len(list) > len(k.expected) && !extra {
 		return false
 	}
+	list = slices.Clone(list)
+	for j, c := range list { // once a call, and not for each expectation
+		list[j].Name, _ = k.find(c)
+	}
 	if k.match.Order == orderStrict {
 		return k.meetsInOrder(list)
 	}
@@ -44,10 +48,10 @@ func (k *key) meetsInOrder(list []calls.Call) bool {
 	return next == len(k.expected)
 }
 
-// fits reports whether a call is what is expected in one place.
+// fits reports whether a call, by its tool's own name, is what is expected in one place.
 func (k *key) fits(i int, c calls.Call) bool {
 	e := k.expected[i]
-	if name, ok := k.find(c); !ok || name != e.tool.name {
+	if c.Name != e.tool.name {
 		return false
 	}
 	if k.match.Rule == ruleBFCL {

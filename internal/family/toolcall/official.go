@@ -283,8 +283,11 @@ func numeric(v calls.Value) *big.Float {
 		}
 		return new(big.Float)
 	case calls.Int:
+		if len(v.Text) > maxInteger { // the time to read it grows with its square
+			return nil
+		}
 		n, ok := new(big.Int).SetString(v.Text, 10)
-		if !ok || len(v.Text) > maxInteger {
+		if !ok {
 			return nil
 		}
 		return new(big.Float).SetPrec(0).SetInt(n)

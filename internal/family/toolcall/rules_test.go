@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,6 +148,35 @@ func TestMatching(t *testing.T) {
 		if got := passes(keyFor(t, tools, both, tt.match), tt.text); got != tt.want {
 			t.Errorf("%s %s: %t", tt.match, tt.text, got)
 		}
+	}
+}
+
+// TestLongInteger: an integer of a million digits is not worked out, which takes time that
+// grows with its square.
+func TestLongInteger(t *testing.T) { //nolint:paralleltest // allocations are counted
+	long := calls.Value{Kind: calls.Int, Text: strings.Repeat("9", 1<<20)}
+	if n := testing.AllocsPerRun(1, func() { numeric(long) }); n > 0 {
+		t.Errorf("a long integer takes %v allocations", n)
+	}
+	k := keyFor(t, `[{"name":"f","parameters":{"properties":{"a":{"type":"integer"}}}}]`, `[{"name":"f","accepted":{"a":[7]}}]`, `{"rule":"bfcl"}`)
+	if passes(k, `{"f":{"a":`+long.Text[:1<<19]+`}}`) || !passes(k, `{"f":{"a":7}}`) {
+		t.Error("a long integer passes for 7, or 7 does not")
+	}
+}
+
+// TestNamesOnce: the tool that a call names is looked for once, and not for each
+// expectation.
+func TestNamesOnce(t *testing.T) { //nolint:paralleltest // allocations are counted
+	const n = 200
+	long := strings.Repeat("b", 64) // whose names take an allocation each
+	one := `{"name":"a.` + long + `","arguments":{}}`
+	k := keyFor(t, `[{"name":"a.`+long+`","parameters":{}}]`, "["+strings.Repeat(one+",", n-1)+one+"]", "")
+	other := slices.Repeat([]calls.Call{{Name: "a_c"}}, n)
+	if got := testing.AllocsPerRun(1, func() { k.meets(other) }); got > 10*n {
+		t.Errorf("%d calls and as many expectations take %v allocations", n, got)
+	}
+	if !k.meets(slices.Repeat([]calls.Call{{Name: "a_" + long, Arguments: calls.Value{Kind: calls.Dict}}}, n)) {
+		t.Error("calls by the name that providers take do not fit")
 	}
 }
 
