@@ -122,6 +122,7 @@ type said struct {
 // chatCall is a call of a tool, or a piece of one.
 type chatCall struct {
 	Index    *int64 `json:"index"`
+	ID       string `json:"id"`
 	Function struct {
 		Name      upstream.Text `json:"name"`
 		Arguments upstream.Text `json:"arguments"`
@@ -132,7 +133,7 @@ type chatCall struct {
 func (m said) calls() []called {
 	var out calls
 	for _, c := range m.Calls {
-		out.piece(nil, c.Function.Name, c.Function.Arguments)
+		out.piece(nil, "", c.Function.Name, c.Function.Arguments)
 	}
 	return out.all()
 }
@@ -169,7 +170,7 @@ func chatEvent(s *stream, data []byte) error {
 		s.add(m.Content + m.Refusal)
 		s.reasoning.WriteString(string(cmp.Or(m.Thought, m.Thinking)))
 		for _, c := range m.Calls {
-			s.pending.piece(c.Index, c.Function.Name, c.Function.Arguments)
+			s.pending.piece(c.Index, c.ID, c.Function.Name, c.Function.Arguments)
 		}
 		s.Stop = cmp.Or(choice.Finish, s.Stop)
 		s.Declined = s.Declined || declines(m, choice.Finish)

@@ -146,11 +146,11 @@ func messageEvent(s *stream, data []byte) error {
 		s.Model, s.Usage = e.Message.Model, e.Message.Usage.read()
 	case "content_block_start":
 		if e.Block.Type == toolUse {
-			s.pending.piece(&e.Index, e.Block.Name, begun(e.Block.Input))
+			s.pending.piece(&e.Index, "", e.Block.Name, begun(e.Block.Input))
 		}
 	case "content_block_delta":
 		if e.Delta.Piece != "" {
-			s.pending.piece(&e.Index, "", e.Delta.Piece)
+			s.pending.piece(&e.Index, "", "", e.Delta.Piece)
 		}
 		s.add(e.Delta.Text)
 		s.reasoning.WriteString(string(e.Delta.Thinking))

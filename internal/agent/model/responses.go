@@ -156,7 +156,7 @@ func responseEvent(s *stream, data []byte) error {
 		s.add(e.Delta)
 	case "response.output_item.done": // for servers that end with less than all of it
 		if e.Item.Type == functionCall {
-			s.pending.piece(nil, e.Item.Name, e.Item.Arguments)
+			s.pending.piece(nil, "", e.Item.Name, e.Item.Arguments)
 		}
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
 		s.reasoning.WriteString(string(e.Delta))

@@ -20,19 +20,25 @@ type calls struct {
 }
 
 type pendingCall struct {
+	id              string
 	name, arguments strings.Builder
 }
 
 // piece adds to a call. A piece without a number begins a call if it has a name, and
 // belongs to the last one otherwise.
-func (c *calls) piece(number *int64, name, arguments upstream.Text) {
-	i, known := len(c.list)-1, len(c.list) > 0 && name == ""
+func (c *calls) piece(number *int64, id string, name, arguments upstream.Text) {
+	i, known := len(c.list)-1, len(c.list) > 0 && (name == "" || id != "" && id == c.list[len(c.list)-1].id)
 	if number != nil {
 		i, known = c.at[*number]
 	}
+	if known && id != "" && c.list[i].id != "" && id != c.list[i].id {
+		known = false // some servers number all calls 0
+	}
 	if !known {
 		i = len(c.list)
-		c.list = append(c.list, &pendingCall{})
+		c.list = append(c.list, &pendingCall{id: id})
+	} else if id != "" && id == c.list[i].id {
+		name = "" // some repeat it with each piece
 	}
 	if number != nil {
 		if c.at == nil {
