@@ -100,13 +100,26 @@ func (c *Client) amount(u Usage) allowance.Amount {
 // set.
 const unboundedOutput = 4096
 
+// fileTokens is how many tokens a picture is taken to have: about what providers count for
+// one of the largest that they do not make smaller.
+const fileTokens = 1600
+
 // most is what one request uses at most.
 func (c *Client) most(q Question) Usage {
 	output := c.set.MaxTokens
 	if output <= 0 {
 		output = unboundedOutput
 	}
-	return Usage{Input: int64(len(q.System)+len(q.User)+q.Form.size()+3) / 4, Output: output, Guessed: true}
+	size := len(q.System) + len(q.User) + q.Form.size()
+	for _, p := range q.Parts {
+		if p.Type != "" {
+			size += 4 * fileTokens
+		}
+	}
+	for _, t := range q.Tools {
+		size += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return Usage{Input: int64(size+3) / 4, Output: output, Guessed: true}
 }
 
 // with returns what a question has spent at most when one more request is done.

@@ -10,3 +10,6 @@ func (c *Client) Left() time.Duration { return c.pace.left() }
 
 // Len is the number of answers.
 func (j *Journal) Len() int { return len(j.at) }
+
+// Most is how many tokens one request has at most.
+func (c *Client) Most(q Question) int64 { return c.most(q).Input }

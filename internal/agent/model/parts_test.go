@@ -94,3 +94,19 @@ func TestPicturesInJournal(t *testing.T) {
 		t.Errorf("the journal has the picture: %v", err)
 	}
 }
+
+// TestMostOfParts: pictures, documents and tools count in what a request may use, and the
+// texts between them are those of the question.
+func TestMostOfParts(t *testing.T) {
+	b := newBench(t, harness.ChatAPI, `turns: []`, nil)
+	q := b.question("What is in <image1>?")
+	bare := b.Most(q)
+	q.Tools = offered()
+	tools := b.Most(q)
+	if tools-bare < int64(len(q.Tools[0].Parameters))/4 {
+		t.Errorf("%d tokens without tools, %d with", bare, tools)
+	}
+	if got := b.Most(withFiles(q)); got-tools != 2*1600 {
+		t.Errorf("%d tokens without files, %d with two", tools, got)
+	}
+}
