@@ -613,6 +613,7 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 			n.value = new(big.Rat).Neg(n.value)
 		case isSign(r) || isDash(r):
 			return i, false
+		case c.Loose && (r == '≈' || r == '~') && i-1 == start:
 		case (r == '.' || r == '!') && tight, r == '_', r == '|' && tight:
 			return i, false
 		default:
