@@ -20,6 +20,9 @@ type attackRow struct {
 
 var (
 	capital = attackRow{"Which city is shown in <image1>?", []string{"Rome", "Paris", "Bonn"}, "B", ""}
+	founded = attackRow{"¿En qué año se fundó el club?", nil, 2020, `{"type": "relaxed"}`}
+	weather = attackRow{"Какая погода на рисунке, в граммах?", nil, 2000, `{"type": "relaxed"}`}
+	town    = attackRow{"Which city is on the letterhead?", nil, []any{"Springfield"}, `{"type": "anls"}`}
 	opened  = attackRow{"In which year did the line cross 50?", nil, 2020, `{"type": "relaxed"}`}
 	charted = attackRow{"What is the highest value?", nil, "48.5", `{"type": "relaxed"}`}
 	scanned = attackRow{"Which city is on the letterhead?", nil, []any{"Paris"}, `{"type": "anls"}`}
@@ -79,6 +82,9 @@ func TestAttacks(t *testing.T) {
 		{"M1 two choices", capital, "Answer: A or B", "Answer: B", true},
 		{"M1 two cities", scanned, "Answer: Paris or Oslo", "Answer: Pariz", true},
 		{"M1 two cities without a word between", scanned, "Answer: Paris, Bonn", "Answer: paris", true},
+		{"M1 two cities between strokes", town, "Answer: Springfield/Salem", "Answer: Springfeld", true},
+		{"M1 two cities beside a bar", town, "Answer: Springfield | Salem", "Answer: Springfield, IL", true},
+		{"M1 a list of cities", town, "Answer: Springfield;;Bonn", "Answer: springfield", true},
 		{"M2 every label in turn", capital, "A\nB\nC", "(B)", true},
 		{"M2 every brand", people, "nokia samsung phone", "Nokia", true},
 		{"M3 the question", capital, "Which city is shown in <image1>? Rome Paris Bonn", "Answer: B. Paris", true},
@@ -87,7 +93,11 @@ func TestAttacks(t *testing.T) {
 		{"M5 near a choice", capital, "Pariz", "Paris", true},
 		{"M6 a near year", opened, `\boxed{2024}`, `\boxed{2020}`, true},
 		{"M6 a near year by a percentage", opened, "1999", "In 2020.", true},
+		{"M6 a near year in Spanish", founded, "2024", "2020", true},
+		{"M6 a word with the word year in it", weather, "2200", "2024", false},
 		{"M8 not a number", charted, "NaN", "Answer: 48.5", true},
+		{"M8 a sign for about before another", charted, "≈ 48.5 ± 100", "≈ 48.5", true},
+		{"M8 a sign for about between two", charted, "20 ~ 48.5", "~48.5", true},
 		{"M8 infinite", charted, "1e999", "48", false},
 		{"M8 a range", charted, "48.5 ± 100", "about 50", true},
 		{"M8 a range of all", charted, "0 to 100", "It is 48.5.", false},

@@ -143,8 +143,11 @@ func (r *row) score(candidate string, cut bool) family.Verdict {
 	v := textmatch.Pass(metadata)
 	value := 0.0
 	if reason == "" {
-		if value = r.measure(got.Value); value < r.threshold() {
+		switch value = r.measure(got.Value); {
+		case value < r.threshold():
 			reason, message = verdict.WrongAnswer, "the answer is not near enough to the expected one"
+		case r.offers(got.Value, value):
+			reason, message = verdict.AmbiguousAnswer, "the answer is nearer without what it offers beside it"
 		}
 	}
 	if reason != "" {
@@ -153,6 +156,20 @@ func (r *row) score(candidate string, cut bool) family.Verdict {
 	v.Labels, v.Measure = []string{verdict.Measured}, &verdict.Measure{Name: r.match.Type, Value: value}
 	return v
 }
+
+// offers reports whether a part of an answer, between signs that part alternatives, is
+// nearer than all of it. A comma is none of those signs: places and names have it.
+func (r *row) offers(s string, whole float64) bool {
+	parts := strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune("/|;&\\\n", c) })
+	if len(parts) < 2 {
+		return false
+	}
+	return len(parts) > maxAlternatives || slices.ContainsFunc(parts, func(p string) bool { return r.measure(p) > whole })
+}
+
+// maxAlternatives is how many parts of an answer are measured. One with more offers
+// alternatives.
+const maxAlternatives = 32
 
 // measure is how near a text is to the accepted answers, from 0 to 1.
 func (r *row) measure(s string) float64 {
@@ -207,7 +224,7 @@ func (r *row) relaxed(reply *answer.Reply, cut bool) (verdict.Reason, string) {
 }
 
 // dated is a question that asks for a year or a date.
-var dated = lazyregexp.New(`(?i)\b(?:years?|when|dates?)\b`)
+var dated = lazyregexp.New(`(?i)\b(?:years?|when|dates?|años?|cuándo|années?|quand|jahre?s?|wann|anos?|quando|tahun|kapan)\b|(?:^|\P{L})(?:год|когда)|年|언제|연도|سنة|عام|متى|वर्ष|साल|कब`)
 
 // shareOf returns how far an answer may lie from an accepted number, as a share of it. A
 // year must be equal: one of five in a hundred is another century.
