@@ -27,11 +27,13 @@ func TestReading(t *testing.T) {
 			"Answer: A", "My final verdict is: A", "**Final Verdict:** A", "Winner: A", "Response A is better.", "Response A is significantly better than Response B.",
 			"I prefer Response A.", "I prefer A over B.", "Candidate A is better overall.", "Assistant A wins.", "candidate_a is better", "The better answer is A.",
 			"A is better than B: [[A>B]]", "A\n\nBecause it is short.", "Output (a) is better because it is short.", "Response A is not long. [[A]]",
-			`The first says \boxed{e^x}, the second \boxed{B}.` + "\n\n[[A>>B]]", "<think>[[B]]</think>\n[[A]]", "```json\n{\"reason\": \"it is right\", \"verdict\": \"A\"}\n```"},
+			`The first says \boxed{e^x}, the second \boxed{B}.` + "\n\n[[A>>B]]", "<think>[[B]]</think>\n[[A]]", "```json\n{\"reason\": \"it is right\", \"verdict\": \"A\"}\n```",
+			`{"verdict": "[[A]]"}`, `{"reason": "it is right", "preference": "[[A>>B]]"}`, "One says [[A]].\n\nFinal verdict: A", "My final verdict is: [[A]]"},
 		"B": {"B", "[[B]]", "[[A<B]]", "[[B>>A]]", "Output (b)", "Answer: B", "B is better", "Therefore, Output (b) is better.", "It is not A. [[B]]",
 			"A quotes [B], and B quotes (A).\n\n[[B]]"},
 		"tie": {"tie", "Tie", "[[C]]", "[[A=B]]", "[[tie]]", "It is a tie.", "Verdict: tie"},
 		"": {"", "D", "A or B", "A and B", "[[A]] [[B]]", "[[A>B]] [[A>>B]]", "[[A>A>B]]", "[[D]]", "[[AB]]", "The verdict is not [[A]].", "[[A]]\nActually, B is better.",
+			"The first quotes [[B]].\n\nFinal verdict: A", "Winner: Response A. It ends in [[B]].\n\nVerdict: Response A", `{"verdict": "[[A]]", "winner": "[[B]]"}`,
 			"Response A is worse.", "Response A is not better.", "Neither is better.", "A] [B", "An answer", "\\boxed{A} \\boxed{B}", "Response A is better. Response B is better."},
 	} {
 		for _, text := range texts {

@@ -59,7 +59,7 @@ var (
 )
 
 // plainly writes the verdicts of a text in the forms of answers. It reports false for one
-// with different marks in brackets. Where there is one, boxes are of what is judged.
+// with different marks in brackets, or a verdict in words that is another than theirs. Where there is one, boxes are of what is judged.
 func plainly(text string) (string, bool) {
 	text = answer.Said(text)
 	mark, one := "", true
@@ -70,9 +70,14 @@ func plainly(text string) (string, bool) {
 		return openMark + bracketed(s) + "}"
 	})
 	if last := strings.LastIndex(text, openMark); last >= 0 {
+		// A mark may be quoted: it does not beat another verdict in words.
+		for _, m := range plain.Regexp().FindAllStringSubmatch(names.ReplaceAllString(text, "Option ($1$2$3)"), -1) {
+			one = one && strings.EqualFold(m[1], bracketed(mark))
+		}
 		text = text[strings.LastIndexAny(text[:last], "\r\n")+1:] // all marks are the same
 		text = strings.ReplaceAll(boxes.Replace(text), openMark, `\boxed{`)
 	}
+	text = held.ReplaceAllString(text, `$1"$2"`)
 	text = names.ReplaceAllString(text, "Option ($1$2$3)")
 	text = prefers.ReplaceAllString(text, "choose $1")
 	text = wins.ReplaceAllString(text, "$1 is better")
@@ -80,6 +85,13 @@ func plainly(text string) (string, bool) {
 	text = reasons.ReplaceAllString(text, "$1")
 	return members.ReplaceAllString(text, `"answer"$1`), one
 }
+
+// held is a mark that is the value of a member, and plain is a verdict in words that ends
+// a line.
+var (
+	held  = lazyregexp.New(`("[a-z_]+"\s*:\s*)"\\boxed\{(A|B|C|tie)\}"`)
+	plain = lazyregexp.New(`(?im)\b(?:verdict|winner)\W{0,6}(?:is\W{0,6})?(?:Option \()?([AB])\b\W*$`)
+)
 
 // openMark stands for the beginning of a mark in brackets until other boxes are gone. What
 // has it already reads as a mark only beside one, of which it would be another.
@@ -110,7 +122,7 @@ func (r reader) verdict(text string, cut bool) (compare.Set, verdict.Reason, str
 	case reply.Blank():
 		return 0, verdict.EmptyCandidate, "the text is blank"
 	case !one:
-		return 0, verdict.AmbiguousAnswer, "the text has different marks in brackets"
+		return 0, verdict.AmbiguousAnswer, "the text has different marks in brackets, or a verdict in words beside them"
 	}
 	got, reason, message := answer.Decide(reply, r, cut)
 	switch {
