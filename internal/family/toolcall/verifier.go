@@ -51,7 +51,7 @@ func (k *key) score(candidate string, cut bool) family.Verdict {
 	if k.match.Rule == ruleBFCL { // whose scorer reads the tokens of a chat as text
 		said, read = answer.WithoutReasoning(candidate), calls.ReadOfficial
 	}
-	if calls.Whole(candidate) {
+	if said != candidate && calls.Whole(candidate) {
 		said = candidate
 	}
 	metadata := map[string]any{
