@@ -408,13 +408,13 @@ func TestGivenAgents(t *testing.T) {
 func TestReplayRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		`r.jsonl:1:1: task_id must be a non-empty string`:                  `{"text": "x"}`,
-		`r.jsonl:1:32: give only one of text, patch and tree`:              `{"task_id": "a", "text": "x", "patch": "y"}`,
+		`r.jsonl:1:40: give only one of text, texts, patch and tree`:       `{"task_id": "a", "text": "x", "patch": "y"}`,
 		`r.jsonl:2:1: a replay line must be an object`:                     "{\"task_id\": \"a\", \"text\": \"x\"}\n[]",
 		`r.jsonl:1:31: the replay line contains unsupported field "score"`: `{"task_id": "a", "text": "x", "score": 1}`,
 		`r.jsonl:1:1: a row has no text, response`:                         `{"task_id": "a", "score": 1}`,
 		`r.jsonl:1:27: tree must be a path below`:                          `{"task_id": "a", "tree": "../x.tar"}`,
 		`r.jsonl:1:26: tree cannot be read`:                                `{"task_id": "a", "tree":"none.tar"}`,
-		`r.jsonl:1:1: give one of text, patch and tree`:                    `{"task_id": "a"}`,
+		`r.jsonl:1:1: give one of text, texts, patch and tree`:             `{"task_id": "a"}`,
 		`r.jsonl:1:1: text must be a string`:                               `{"task_id": "a", "text": 1}`,
 		`r.jsonl:1:29: attempt must be from 1 to 1048576`:                  `{"task_id": "a", "attempt": 0, "text": "x"}`,
 		`r.jsonl:1:35: invalid JSON: duplicate key`:                        `{"task_id": "a", "text": "x"     ,"text": "y"}`,
