@@ -127,7 +127,7 @@ func checkMeasures(t *testing.T, out string) {
 		t.Errorf("report of a published copy: %s%s", res.stdout, res.stderr)
 	}
 	res = securebench(t, nil, "report", "--csv", out)
-	if !strings.Contains(res.stdout, ",checker,0.5\r\n") || strings.Count(res.stdout, ",checker,") != 4 {
+	if !strings.Contains(res.stdout, ",checker,0.5,") || strings.Count(res.stdout, ",checker,") != 4 {
 		t.Errorf("CSV: %s%s", res.stdout, res.stderr)
 	}
 }
