@@ -64,7 +64,13 @@ func (b *modelBench) asked(text string) (n int) {
 // sample is the pack of GSM8K's rows in this repository.
 func sample(t *testing.T) (dir string, rows []gsmRow) {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("..", "..", "packs", "gsm8k-sample"))
+	return samplePack[gsmRow](t, "gsm8k-sample")
+}
+
+// samplePack is a pack of this repository, and its rows.
+func samplePack[Row any](t *testing.T, name string) (dir string, rows []Row) {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("..", "..", "packs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +79,7 @@ func sample(t *testing.T) (dir string, rows []gsmRow) {
 		t.Fatal(err)
 	}
 	for line := range bytes.Lines(data) {
-		var r gsmRow
+		var r Row
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -11,31 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
-
 	"securebench/internal/gateway/scripted"
 )
-
-// picturesPack is the folder of the sample with pictures, and its rows.
-func picturesPack(t *testing.T) (dir string, rows []pictureRow) {
-	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("..", "..", "packs", "pictures-sample"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "tasks.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(data) {
-		var r pictureRow
-		if err := json.Unmarshal(line, &r); err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, r)
-	}
-	return dir, rows
-}
 
 type pictureRow struct {
 	ID    string `json:"id"`
@@ -88,7 +64,7 @@ func painter(t *testing.T, dir string, rows []pictureRow) (*scripted.Script, map
 // what it answers.
 func TestHubPictures(t *testing.T) {
 	needEngine(t)
-	dir, rows := picturesPack(t)
+	dir, rows := samplePack[pictureRow](t, "pictures-sample")
 	script, _ := painter(t, dir, rows)
 	b, f := newModelBench(t, script), newMachines(t)
 	run, addr := f.run(dir, "--model", "m-1", "--base-url", b.url, "--env-file", b.envFile, "-o", b.out)
@@ -105,7 +81,7 @@ func TestHubPictures(t *testing.T) {
 // TestPicturesForModels: a model is shown the pictures of each row, over each API, and
 // neither the journal nor what was asked keeps a pixel.
 func TestPicturesForModels(t *testing.T) {
-	dir, rows := picturesPack(t)
+	dir, rows := samplePack[pictureRow](t, "pictures-sample")
 	script, pixels := painter(t, dir, rows)
 	for _, api := range []string{"responses", "chat", "messages"} {
 		b := newModelBench(t, script)
@@ -146,7 +122,7 @@ func TestPicturesForModels(t *testing.T) {
 // TestBlindModels: a model that refuses pictures makes its rows fail, by name, and ends no
 // run; one that refuses everything ends it, with 10.
 func TestBlindModels(t *testing.T) {
-	dir, rows := picturesPack(t)
+	dir, rows := samplePack[pictureRow](t, "pictures-sample")
 	blind := scripted.Fault{Status: http.StatusBadRequest, Times: -1, Message: "this model does not read images"}
 	for _, all := range []bool{false, true} {
 		script := &scripted.Script{Turns: []scripted.Turn{{Say: "OK"}}, Conversations: []scripted.Conversation{{Seen: ";base64,", Turns: []scripted.Turn{{Before: []scripted.Fault{blind}}}}}}
@@ -170,7 +146,7 @@ func TestBlindModels(t *testing.T) {
 // TestWithoutAssets: agents that get no files answer blind, and all that is recorded says
 // so. A run is not resumed with the files.
 func TestWithoutAssets(t *testing.T) {
-	dir, rows := picturesPack(t)
+	dir, rows := samplePack[pictureRow](t, "pictures-sample")
 	b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "B"}}})
 	args := []string{dir, "--model", "m-1", "--base-url", b.url, "--api", "messages"}
 	code, stdout, stderr := b.run(append(args, "--without-assets")...)

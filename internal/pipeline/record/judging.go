@@ -26,8 +26,8 @@ func (l *Line) Exchanges() (path string) {
 
 // Judging says which judge a run has.
 type Judging struct {
-	Model  string `json:"model"` // that is asked for
-	API    string `json:"api"`
+	Model string `json:"model"` // that is asked for
+	API   string `json:"api"`
 	// Effort is that of its reasoning, and Server the digest of its base URL.
 	Effort string `json:"reasoning_effort,omitzero"`
 	Server string `json:"server,omitzero"`

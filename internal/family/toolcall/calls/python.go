@@ -2,14 +2,14 @@ package calls
 
 import (
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// literalCalls reads a call, or a list of calls, whose arguments are literals with names.
-// Any other argument makes those of its call invalid.
-func literalCalls(source string) ([]Call, bool) {
-	n, ok := parse(source, true)
+// parseCalls parses a call, or a list or a tuple of calls.
+func parseCalls(source string, free bool) ([]node, bool) {
+	n, ok := parse(source, free)
 	if !ok {
 		return nil, false
 	}
@@ -21,14 +21,18 @@ func literalCalls(source string) ([]Call, bool) {
 	default:
 		return nil, false
 	}
-	if len(items) > MaxCalls {
+	return items, len(items) <= MaxCalls && !slices.ContainsFunc(items, func(item node) bool { return item.kind != callNode })
+}
+
+// literalCalls reads a call, or a list of calls, whose arguments are literals with names.
+// Any other argument makes those of its call invalid.
+func literalCalls(source string) ([]Call, bool) {
+	items, ok := parseCalls(source, true)
+	if !ok {
 		return nil, false
 	}
 	list := make([]Call, 0, len(items))
 	for _, item := range items {
-		if item.kind != callNode {
-			return nil, false
-		}
 		name, ok := dotted(*item.fn)
 		if !ok {
 			return nil, false
@@ -128,27 +132,13 @@ func negative(v Value) Value {
 // name is its own text, and so is a call or a subscript; arithmetic of numbers is worked
 // out. False means that the scorer cannot decode them.
 func officialCalls(source string) ([]Call, bool) {
-	n, ok := parse(source, false)
+	items, ok := parseCalls(source, false)
 	if !ok {
-		return nil, false
-	}
-	items := n.items
-	switch n.kind {
-	case callNode:
-		items = []node{n}
-	case listNode, tupleNode:
-	default:
-		return nil, false
-	}
-	if len(items) > MaxCalls {
 		return nil, false
 	}
 	r := &official{source: source}
 	list := make([]Call, 0, len(items))
 	for _, item := range items {
-		if item.kind != callNode {
-			return nil, false
-		}
 		list = append(list, r.call(item))
 	}
 	return list, !r.undecoded
