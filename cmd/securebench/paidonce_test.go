@@ -43,12 +43,14 @@ type requestGate struct {
 	open chan struct{}
 	once sync.Once
 	came chan struct{} // closed when the first request has come
+	quit sync.Once
+	left chan struct{} // closed when the client of a request that waits has gone
 }
 
 func newGated(texts ...string) *gated {
 	g := &gated{gates: map[string]*requestGate{}}
 	for _, text := range texts {
-		g.gates[text] = &requestGate{open: make(chan struct{}), came: make(chan struct{})}
+		g.gates[text] = &requestGate{open: make(chan struct{}), came: make(chan struct{}), left: make(chan struct{})}
 	}
 	return g
 }
@@ -66,6 +68,7 @@ func (g *gated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-at.open:
 		case <-r.Context().Done():
+			at.quit.Do(func() { close(at.left) })
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -112,6 +115,7 @@ func TestNothingIsPaidTwice(t *testing.T) {
 	if n := countLines(out); n != 1 {
 		t.Fatalf("%d records are there, want one: the kill came too late", n)
 	}
+	awaittest.Until(t, "the killed run's request to be gone", func() bool { return isClosed(g.gates["three.txt"].left) })
 	before := len(b.provider.Requests())
 	close(g.gates["three.txt"].open)
 	res := securebench(t, b.env(), "run", tester, "--resume", "-q", "--workers", "3")
