@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/family/judged"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/judge"
 	"securebench/internal/task"
@@ -37,7 +38,7 @@ func Family() family.Family {
 		VerifySeconds:  300,
 		Reference:      reference,
 		PublicMetadata: []string{"candidate_answer", "expected_answer", "rubric_type"},
-		Judged:         isJudged,
+		Judged:         judged.Asks,
 		Canaries:       canaries,
 		Baselines: append(family.Constants("yes", "no", "true", "false", "I don't know", "I have no comment", "nothing"),
 			family.Echo("prompt")),
@@ -121,28 +122,7 @@ func reference(v task.EvaluatorView) (family.Solution, bool) {
 	return family.Solve(task.Text, a.Accepted[0]), true
 }
 
-// isJudged reports whether a judge decides the row.
-func isJudged(v task.EvaluatorView) bool {
-	rubric, _ := v.Get("rubric")
-	return judge.Needed(rubric.Value)
-}
-
-// canaries returns what a judge is tried with on the row.
+// canaries returns what a judge is tried with on a row.
 func canaries(v task.EvaluatorView) (judge.Specimen, bool) {
-	q, err := question(v)
-	if err != nil || !isJudged(v) {
-		return judge.Specimen{}, false
-	}
-	var own struct {
-		Pass []string `json:"pass"`
-		Fail []string `json:"fail"`
-	}
-	if c, ok := v.Get("canaries"); ok && json.Unmarshal(c.Value, &own) != nil {
-		return judge.Specimen{}, false
-	}
-	s := judge.Specimen{Question: q, Pass: own.Pass, Fail: own.Fail}
-	if q.Reference != "" {
-		s.Pass = append([]string{q.Reference}, s.Pass...)
-	}
-	return s, len(s.Pass) > 0 || len(s.Fail) > 0
+	return judged.Canaries(v, referenceAnswer(v))
 }

@@ -52,15 +52,10 @@ func NewVerifier(r family.Resources) family.Verifier {
 }
 
 func readRow(j judge.Judge, c family.Case) (textmatch.Scorer, error) {
-	value, _ := c.Evaluator.Get("rubric")
-	if judge.Needed(value.Value) {
-		q, err := question(c.Evaluator)
-		if err != nil {
-			return nil, fmt.Errorf("reading the rubric of task %s: %w", c.Evaluator.ID(), err)
-		}
-		q.Attempt = c.Attempt
-		return judged.New(j, q), nil
+	if judged.Asks(c.Evaluator) {
+		return judged.New(j, c, referenceAnswer(c.Evaluator))
 	}
+	value, _ := c.Evaluator.Get("rubric")
 	r, err := newRubric(value.Value)
 	if err != nil {
 		return nil, fmt.Errorf("reading the rubric of task %s: %w", c.Evaluator.ID(), err)
@@ -68,15 +63,11 @@ func readRow(j judge.Judge, c family.Case) (textmatch.Scorer, error) {
 	return r, nil
 }
 
-// question returns what a judge decides about a row, without an attempt.
-func question(v task.EvaluatorView) (judge.Question, error) {
-	rubric, _ := v.Get("rubric")
-	r, err := judge.ParseRubric(rubric.Value)
-	q := judge.Question{Task: v.ID(), Asked: judged.Asked(v), Rubric: r}
-	if text, ok := v.Get("reference_answer"); ok {
-		q.Reference, _ = text.Text()
-	}
-	return q, err
+// referenceAnswer returns the row's reference, "" if it has none.
+func referenceAnswer(v task.EvaluatorView) string {
+	r, _ := v.Get("reference_answer")
+	text, _ := r.Text()
+	return text
 }
 
 // Match scores a candidate.

@@ -4,7 +4,10 @@ package judged
 
 import (
 	"context"
+	"fmt"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
@@ -14,9 +17,51 @@ import (
 	"securebench/internal/verdict"
 )
 
+// Asks reports whether a judge decides a row.
+func Asks(v task.EvaluatorView) bool {
+	rubric, _ := v.Get("rubric")
+	return judge.Needed(rubric.Value)
+}
+
+// question returns what a judge decides about a row, without an attempt. No reference
+// is "".
+func question(v task.EvaluatorView, reference string) (judge.Question, error) {
+	rubric, _ := v.Get("rubric")
+	r, err := judge.ParseRubric(rubric.Value)
+	return judge.Question{Task: v.ID(), Asked: asked(v), Rubric: r, Reference: reference}, err
+}
+
+// Canaries returns what a judge is tried with on a row; false if it has nothing of the
+// kind.
+func Canaries(v task.EvaluatorView, reference string) (judge.Specimen, bool) {
+	q, err := question(v, reference)
+	if err != nil || !Asks(v) {
+		return judge.Specimen{}, false
+	}
+	var own struct {
+		Pass []string `json:"pass"`
+		Fail []string `json:"fail"`
+	}
+	if c, ok := v.Get("canaries"); ok && json.Unmarshal(c.Value, &own) != nil {
+		return judge.Specimen{}, false
+	}
+	s := judge.Specimen{Question: q, Pass: own.Pass, Fail: own.Fail}
+	if q.Reference != "" {
+		s.Pass = append([]string{q.Reference}, s.Pass...)
+	}
+	return s, len(s.Pass) > 0 || len(s.Fail) > 0
+}
+
 // New returns the scorer of a row whose rubric a judge decides. Without one the row stays
 // pending.
-func New(j judge.Judge, q judge.Question) textmatch.Scorer { return scorer{j, q} }
+func New(j judge.Judge, c family.Case, reference string) (textmatch.Scorer, error) {
+	q, err := question(c.Evaluator, reference)
+	if err != nil {
+		return nil, fmt.Errorf("reading the rubric of task %s: %w", c.Evaluator.ID(), err)
+	}
+	q.Attempt = c.Attempt
+	return scorer{j, q}, nil
+}
 
 type scorer struct {
 	judge    judge.Judge
@@ -48,8 +93,8 @@ func (s scorer) Judge(ctx context.Context, candidate string) (family.Verdict, er
 	return v, nil
 }
 
-// Asked returns the public values of a row, as a judge reads what was asked.
-func Asked(v task.EvaluatorView) string {
+// asked returns the public values of a row, as a judge reads what was asked.
+func asked(v task.EvaluatorView) string {
 	var parts []string
 	for _, r := range v.Payload() {
 		if r.Lane != task.Public {

@@ -8,6 +8,7 @@ import (
 
 	"securebench/internal/capacity"
 	"securebench/internal/family"
+	"securebench/internal/family/judged"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/task"
@@ -57,7 +58,7 @@ func Family() family.Family {
 		Baselines:      baselines(),
 		Chance:         chance,
 		Pending:        pending,
-		Judged:         isJudged,
+		Judged:         judged.Asks,
 		Canaries:       canaries,
 		Boxed:          isMath,
 		MathVerify:     isMath,

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/family/judged"
 	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/shortanswer"
 	"securebench/internal/family/textmatch"
@@ -150,7 +151,7 @@ func newVerifier(r family.Resources) family.Verifier {
 // which says so.
 func (v verifier) Open(ctx context.Context, c family.Case) family.Session {
 	switch {
-	case isJudged(c.Evaluator):
+	case judged.Asks(c.Evaluator):
 		return v.judged.Open(ctx, c)
 	case hasChoices(c.Evaluator):
 		return v.Verifier.Open(ctx, c)
