@@ -47,16 +47,16 @@ func (a *Attempt) answerError(ctx context.Context, w http.ResponseWriter, respon
 	x.received = int64(len(body))
 	code := upstream.Code(body)
 	// Many servers of the API cannot count tokens; agents do without.
-	uncounted := x.Path == pathCount && status == http.StatusNotFound && code == ""
+	uncounted := x.kind == counts && status == http.StatusNotFound && code == ""
 	if upstream.Rejects(status, code) && !uncounted {
-		return a.rejected(ctx, status, code, x.Model)
+		return a.rejected(ctx, x, status, code)
 	}
 	body = a.relay.secrets.Bytes(body)
 	if !jsontext.Value(body).IsValid() {
-		return a.refuse(providerError, "the provider answered with status "+strconv.Itoa(status))
+		return refuse(providerError, "the provider answered with status "+strconv.Itoa(status))
 	}
-	if !a.relay.messages() {
-		status = http.StatusBadRequest // Codex repeats all others
+	if x.dialect.flat {
+		status = x.dialect.stops
 	}
 	x.Status, x.Reason = status, providerError
 	x.response.add(body)
@@ -75,12 +75,12 @@ func (a *Attempt) answerWhole(w http.ResponseWriter, from io.Reader, x *exchange
 	defer func() { a.pool.Resize(&held, 0) }()
 	body, err := a.readWhole(from, &held)
 	x.received = int64(len(body))
-	if x.Path != pathCount { // which costs nothing
-		x.usage, x.exact = wire.Whole(body, x.sent)
+	if x.kind != counts { // which costs nothing
+		x.usage, x.exact = x.dialect.wire.Whole(body, x.sent)
 	}
 	switch {
 	case errors.Is(err, wire.ErrTooLong):
-		return a.refuse(responseLong, err.Error())
+		return refuse(responseLong, err.Error())
 	case err != nil:
 		x.Reason = responseCut
 		panic(http.ErrAbortHandler) // the agent may repeat it
@@ -88,7 +88,7 @@ func (a *Attempt) answerWhole(w http.ResponseWriter, from io.Reader, x *exchange
 	body = a.relay.secrets.Bytes(body)
 	x.Status = http.StatusOK
 	x.response.add(body)
-	if ending, ok := wire.WholeEnding(body); ok && x.Path != pathCount {
+	if ending, ok := x.dialect.wire.WholeEnding(body); ok && x.kind != counts {
 		a.answers.answered(x, ending)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -119,7 +119,7 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 	defer cancel()
 	q := newQueue(a.ahead)
 	defer q.close()
-	counter := wire.NewStream(a.pool)
+	counter := x.dialect.wire.NewStream(a.pool)
 	defer counter.Close()
 	finished := make(chan error, 1)
 	go func() {
@@ -163,7 +163,7 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 // is counted, traced or passed on: first from the bytes, then from the texts that
 // events bring in pieces.
 func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *wire.Stream, q *queue, x *exchange) error {
-	whole := wire.NewRedactor(&a.relay.secrets, a.pool, func(event []byte) error {
+	whole := x.dialect.wire.NewRedactor(&a.relay.secrets, a.pool, func(event []byte) error {
 		x.response.add(event)
 		return q.put(ctx, event)
 	})

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"maps"
-	"net/http"
 	"sync"
 
 	"securebench/internal/gateway/relay/wire"
@@ -80,15 +79,4 @@ func (a *Attempt) Words() (refusal, cut string) {
 		refusal = redact.EscapeShort(string(a.relay.secrets.Bytes([]byte(string(last.reason)+": "+last.message))), maxRefusal)
 	}
 	return refusal, a.answers.cut
-}
-
-// notServed refuses a request to another endpoint than those of the API. It names
-// what is served: an agent that speaks another API is a mistake of the settings.
-func (a *Attempt) notServed() *refusal {
-	served, other := "POST "+pathResponses, "the Messages API needs api: "+string(Messages)
-	if a.relay.messages() {
-		served, other = "POST "+pathMessages, "the Responses API needs api: "+string(Responses)
-	}
-	return &refusal{http.StatusForbidden, notAllowed, "only " + served + " is served here, because harness.config says api: " +
-		string(a.relay.cfg.API) + "; an agent that speaks " + other}
 }

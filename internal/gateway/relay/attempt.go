@@ -97,11 +97,11 @@ func (a *Attempt) fail(err error) *refusal {
 // ended returns the refusal of a request after the provider failed the attempt.
 func (a *Attempt) ended(err error) *refusal {
 	if errors.Is(err, ErrSpent) {
-		return a.refuse(budgetSpent, "the budget of the run is spent")
+		return refuse(budgetSpent, "the budget of the run is spent")
 	}
 	why := providerFailed
 	if errors.Is(err, ErrRejected) || errors.Is(err, ErrRefused) {
 		why = providerReject
 	}
-	return a.refuse(why, "the provider failed: "+err.Error())
+	return refuse(why, "the provider failed: "+err.Error())
 }

@@ -81,7 +81,7 @@ func (a *Attempt) admit(ctx context.Context, req wire.Request) (settle func(wire
 		case a.turn <- struct{}{}:
 			defer func() { <-a.turn }()
 		case <-ctx.Done():
-			return nil, a.refuse(agentLeft, "the agent has left")
+			return nil, refuse(agentLeft, "the agent has left")
 		}
 	}
 	t := a.budget.ticket(req)
@@ -91,7 +91,7 @@ func (a *Attempt) admit(ctx context.Context, req wire.Request) (settle func(wire
 	}
 	switch ok, err := a.budget.admit(ctx, t); {
 	case err != nil:
-		refused = a.refuse(agentLeft, "the agent has left")
+		refused = refuse(agentLeft, "the agent has left")
 	case !ok:
 		refused = a.spent()
 	}
@@ -107,7 +107,7 @@ func (a *Attempt) admit(ctx context.Context, req wire.Request) (settle func(wire
 
 // spent refuses a request because the attempt's own budget is spent.
 func (a *Attempt) spent() *refusal {
-	return a.refuse(budgetSpent, "the budget of this attempt is spent")
+	return refuse(budgetSpent, "the budget of this attempt is spent")
 }
 
 // share sets a request's part of the run's allowance aside. The agent is held while
@@ -126,7 +126,7 @@ func (a *Attempt) share(ctx context.Context, t ticket) (*allowance.Share, *refus
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, a.refuse(agentLeft, "the agent has left")
+		return nil, refuse(agentLeft, "the agent has left")
 	case err != nil:
 		return nil, a.fail(err)
 	}

@@ -16,7 +16,7 @@ import (
 // rejected ends the attempt because the provider rejects the key or the model,
 // and the run too if a request of the relay's own is rejected as well: what an
 // agent sends cannot end a run.
-func (a *Attempt) rejected(ctx context.Context, status int, code, model string) *refusal {
+func (a *Attempt) rejected(ctx context.Context, x *exchange, status int, code string) *refusal {
 	seen := time.Now()
 	r := a.relay
 	r.asking <- struct{}{}
@@ -24,7 +24,7 @@ func (a *Attempt) rejected(ctx context.Context, status int, code, model string) 
 	if err := a.Err(); err != nil { // by another request, for which it was asked
 		return a.ended(err)
 	}
-	err := r.confirm(a.ownContext(ctx), model, seen)
+	err := r.confirm(a.ownContext(ctx), x.dialect, x.Model, seen)
 	switch {
 	case errors.Is(err, errUnconfirmed):
 		err = fmt.Errorf("the provider rejected a request with the status %d, and %w", status, err)
@@ -55,13 +55,13 @@ const (
 	confirmTries   = 4
 )
 
-// confirm asks the provider for a few tokens, unless one of these requests went
+// confirm asks the provider for a few tokens in a dialect, unless one of these requests went
 // through since a time. The error wraps [ErrRejected] if it is rejected, and
 // [errUnconfirmed] if there is no answer to that. It is nil if it is accepted.
 // The caller has r.asking, so that many requests of agents that fail at once are
 // worth one.
-func (r *Relay) confirm(ctx context.Context, model string, since time.Time) error {
-	if r.rejected != nil || r.confirmed.After(since) {
+func (r *Relay) confirm(ctx context.Context, d *dialect, model string, since time.Time) error {
+	if r.rejected != nil || r.confirmed[d.api].After(since) {
 		return r.rejected
 	}
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
@@ -71,14 +71,14 @@ func (r *Relay) confirm(ctx context.Context, model string, since time.Time) erro
 			break
 		}
 		began := time.Now()
-		status, code, err := r.ask(ctx, model)
+		status, code, err := r.ask(ctx, d, model)
 		switch {
 		case err != nil || upstream.Temporary(status) && code != upstream.NoCredit:
 			continue
 		case upstream.Rejects(status, code):
 			r.rejected = fmt.Errorf("%w: %s (status %d)", ErrRejected, upstream.Complaint(status, code, model), status)
 		default:
-			r.confirmed = began
+			r.confirmed[d.api] = began
 		}
 		return r.rejected
 	}
@@ -86,18 +86,14 @@ func (r *Relay) confirm(ctx context.Context, model string, since time.Time) erro
 }
 
 // ask makes a request of the relay's own.
-func (r *Relay) ask(ctx context.Context, model string) (status int, code string, err error) {
-	path, body := pathResponses, map[string]any{"model": model, "input": "Say OK.", "max_output_tokens": 16, "store": false}
-	if r.messages() {
-		path, body = pathMessages, map[string]any{"model": model, "max_tokens": 1,
-			"messages": []any{map[string]string{"role": "user", "content": "Say OK."}}}
-	}
+func (r *Relay) ask(ctx context.Context, d *dialect, model string) (status int, code string, err error) {
+	path, body := d.probe(model)
 	text, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {
 		return 0, "", err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept-Encoding": {"identity"}}
-	r.authorize(header)
+	d.authorize(header, r.key)
 	response, err := r.post(ctx, path, text, header)
 	if err != nil {
 		return 0, "", err

@@ -39,6 +39,7 @@ const (
 // required.
 type Config struct {
 	API     API
+	Also    []API  // further protocols that agents may speak with the same provider
 	BaseURL string // without a path below /v1; http only for this machine
 	Key     func() string
 	Model   string // the full name; every other one is refused
@@ -75,14 +76,15 @@ type Relay struct {
 	base      string // without /v1
 	key       string
 	models    []string
+	dialects  []*dialect
 	secrets   redact.Registry
 	transport http.RoundTripper
 	pace      pace
 	notice    notice
 
-	asking    chan struct{} // has room for who uses what follows
-	rejected  error         // that the provider rejects the configuration
-	confirmed time.Time     // when the last request of the relay's own that went through began
+	asking    chan struct{}     // has room for who uses what follows
+	rejected  error             // that the provider rejects the configuration
+	confirmed map[API]time.Time // when the last request of the relay's own that went through began
 }
 
 // keyName replaces the key in what a provider sends.
@@ -90,9 +92,6 @@ const keyName = "provider_key"
 
 // New checks the configuration.
 func New(cfg Config) (*Relay, error) {
-	if cfg.API != Responses && cfg.API != Messages {
-		return nil, fmt.Errorf("unknown API %q of a provider", cfg.API)
-	}
 	if cfg.Model == "" || cfg.Key == nil {
 		return nil, errors.New("a provider needs a model and a key")
 	}
@@ -100,7 +99,15 @@ func New(cfg Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{cfg: cfg, base: base, key: cfg.Key(), models: []string{cfg.Model}, transport: cfg.Transport, asking: make(chan struct{}, 1)}
+	r := &Relay{cfg: cfg, base: base, key: cfg.Key(), models: []string{cfg.Model}, transport: cfg.Transport,
+		asking: make(chan struct{}, 1), confirmed: map[API]time.Time{}}
+	for _, api := range append([]API{cfg.API}, cfg.Also...) {
+		d := dialectOf(api)
+		if d == nil {
+			return nil, fmt.Errorf("unknown API %q of a provider", api)
+		}
+		r.dialects = append(r.dialects, d)
+	}
 	if cfg.SmallModel != "" {
 		r.models = append(r.models, cfg.SmallModel)
 	}
@@ -208,6 +215,3 @@ func (r *Relay) Open(o Options) *Attempt {
 	a.trace.secrets = &r.secrets
 	return a
 }
-
-// messages reports whether the API is Anthropic's.
-func (r *Relay) messages() bool { return r.cfg.API == Messages }

@@ -360,8 +360,7 @@ func TestRefusalsStopAgents(t *testing.T) {
 		Messages:  `403 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here (external_tools_blocked)","type":"permission_error"},"type":"error"}`,
 	} {
 		g := start(t, newRelay(t, config(api, "http://127.0.0.1:1"))).listen()
-		path := map[API]string{Responses: pathResponses, Messages: pathMessages}[api]
-		status, body := g.post(path, `{"model":"model-1","tools":[{"type":"web_search"}]}`)
+		status, body := g.post(pathOf(api), `{"model":"model-1","tools":[{"type":"web_search"}]}`)
 		if got := fmt.Sprint(status, " ", body); got != want {
 			t.Errorf("%s", got)
 		}
@@ -483,13 +482,14 @@ func respond(status int, header, body string) *http.Response {
 
 const eventStream = "Content-Type: text/event-stream"
 
+// pathOf is where an API is asked for an answer.
+func pathOf(api API) string {
+	return map[API]string{Responses: pathResponses, Messages: pathMessages}[api]
+}
+
 // call serves a request without a connection.
 func (g *agent) call(ctx context.Context, body string) *httptest.ResponseRecorder {
-	path := pathResponses
-	if g.relay.messages() {
-		path = pathMessages
-	}
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, pathOf(g.relay.cfg.API), strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
 	func() {

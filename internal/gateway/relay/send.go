@@ -62,7 +62,7 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req wire.Request, heade
 		asked, body := upstream.RetryAfter(response.Header, MaxHold), readError(response)
 		switch code := upstream.Code(body); {
 		case code == upstream.NoCredit:
-			return nil, a.rejected(ctx, response.StatusCode, code, x.Model)
+			return nil, a.rejected(ctx, x, response.StatusCode, code)
 		case code == upstream.TooMuch: // which no patience helps
 			response.Body = io.NopCloser(bytes.NewReader(body))
 			return response, nil
@@ -129,14 +129,14 @@ func (a *Attempt) onlyThis(ctx context.Context, x *exchange) bool {
 	r := a.relay
 	r.asking <- struct{}{}
 	defer func() { <-r.asking }()
-	return r.confirm(a.ownContext(ctx), x.Model, time.Now()) == nil
+	return r.confirm(a.ownContext(ctx), x.dialect, x.Model, time.Now()) == nil
 }
 
 // giveUp returns the refusal of a request that waits no longer.
 func (a *Attempt) giveUp(ctx context.Context, x *exchange, err error) *refusal {
 	switch {
 	case ctx.Err() != nil:
-		return a.refuse(agentLeft, "the agent has left")
+		return refuse(agentLeft, "the agent has left")
 	case errors.Is(err, ErrWaited) && x.ProviderStatus != 0:
 		return a.fail(fmt.Errorf("%w; its last answer had the status %d", err, x.ProviderStatus))
 	}

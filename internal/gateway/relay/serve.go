@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/subtle"
@@ -36,23 +37,24 @@ func (a *Attempt) serve(w http.ResponseWriter, r *http.Request) {
 	x.Path, _, _ = strings.Cut(r.RequestURI, "?")
 	defer a.finish(x)
 	if refused := a.exchange(w, r, x); refused != nil {
+		refused.status = cmp.Or(refused.status, x.dialect.stops)
 		a.answers.refuse(refused)
 		x.Status, x.Reason = refused.status, refused.reason
-		a.write(w, refused)
+		x.dialect.write(w, refused)
 	}
 }
 
 // exchange answers a request, or returns how to refuse it.
 func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) *refusal {
-	if refused := a.gate(r, x.Path); refused != nil {
+	if refused := a.gate(r, x); refused != nil {
 		return refused
 	}
 	if r.URL.RawQuery != "" {
 		x.query = "?" + r.URL.RawQuery
 	}
-	if x.Path == pathModels {
+	if x.kind == lists {
 		x.Status = http.StatusOK
-		a.listModels(w)
+		a.listModels(w, x.dialect)
 		return nil
 	}
 	if err := a.Err(); err != nil {
@@ -71,7 +73,7 @@ func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) 
 	}
 	// What the provider never got costs nothing.
 	defer func() { settle(x.usage) }()
-	response, refused := a.send(ctx, x, req, a.header(r.Header, req.Stream))
+	response, refused := a.send(ctx, x, req, a.relay.header(x.dialect, r.Header, req.Stream))
 	if refused != nil {
 		return refused
 	}
@@ -80,34 +82,17 @@ func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) 
 	return a.answer(ctx, w, response, x)
 }
 
-// The paths that an agent may ask for.
-const (
-	pathResponses = "/v1/responses"
-	pathMessages  = "/v1/messages"
-	pathCount     = "/v1/messages/count_tokens"
-	pathModels    = "/v1/models"
-)
-
 // gate decides by what comes before the body.
-func (a *Attempt) gate(r *http.Request, path string) *refusal {
-	ok := false
-	switch path {
-	case pathModels:
-		ok = r.Method == http.MethodGet
-	case pathResponses:
-		ok = r.Method == http.MethodPost && !a.relay.messages()
-	case pathMessages, pathCount:
-		ok = r.Method == http.MethodPost && a.relay.messages()
-	}
-	if !ok || r.Header.Get("Upgrade") != "" {
-		return a.notServed()
+func (a *Attempt) gate(r *http.Request, x *exchange) *refusal {
+	var ok bool
+	if x.endpoint, ok = a.relay.route(r.Method, x.Path); !ok || r.Header.Get("Upgrade") != "" {
+		return a.relay.notServed(r.Method, x.Path)
 	}
 	if !a.authorized(r.Header) {
-		return a.refuse(wrongToken, "the request does not have the token of this attempt")
+		return refuse(wrongToken, "the request does not have the token of this attempt")
 	}
-	query := r.URL.RawQuery
-	if path != pathModels && query != "" && (query != "beta=true" || !a.relay.messages()) {
-		return a.refuse(queryRefused, "the query is not allowed")
+	if query := r.URL.RawQuery; x.kind != lists && query != "" && !x.dialect.query(query) {
+		return refuse(queryRefused, "the query is not allowed")
 	}
 	return nil
 }
@@ -126,26 +111,9 @@ func (a *Attempt) authorized(h http.Header) bool {
 	return len(given) > 0
 }
 
-// listModels answers GET /v1/models in the form of both APIs, with an empty
-// list of the form that Codex keeps for itself.
-func (a *Attempt) listModels(w http.ResponseWriter) {
-	type model struct {
-		ID          string `json:"id"`
-		Type        string `json:"type"`
-		Object      string `json:"object"`
-		Created     int    `json:"created"`
-		CreatedAt   string `json:"created_at"`
-		OwnedBy     string `json:"owned_by"`
-		DisplayName string `json:"display_name"`
-	}
-	var models []model
-	for _, id := range a.relay.models {
-		models = append(models, model{id, "model", "model", 0, "1970-01-01T00:00:00Z", "provider", id})
-	}
-	body, _ := json.Marshal(map[string]any{
-		"object": "list", "data": models, "has_more": false, "models": []any{},
-		"first_id": models[0].ID, "last_id": models[len(models)-1].ID,
-	}, json.Deterministic(true))
+// listModels answers a request for the models.
+func (a *Attempt) listModels(w http.ResponseWriter, d *dialect) {
+	body, _ := json.Marshal(d.list(a.relay.models), json.Deterministic(true))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body)
@@ -157,22 +125,22 @@ func (a *Attempt) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	req wire.Request, release func(), refused *refusal) {
 	size, encoding := r.ContentLength, r.Header.Get("Content-Encoding")
 	if encoding != "" && encoding != "identity" && encoding != "gzip" || len(r.Header["Content-Encoding"]) > 1 {
-		return req, func() {}, a.refuse(bodyEncoding, "the encoding of the body is not supported")
+		return req, func() {}, refuse(bodyEncoding, "the encoding of the body is not supported")
 	}
 	if size < 0 || encoding == "gzip" {
 		size = MaxBody
 	}
 	if size > MaxBody {
-		return req, func() {}, a.tooLarge()
+		return req, func() {}, x.tooLarge()
 	}
 	if a.room.take(ctx, size) != nil {
-		return req, func() {}, a.refuse(agentLeft, "the agent has left")
+		return req, func() {}, refuse(agentLeft, "the agent has left")
 	}
 	release = func() {
 		a.room.give(size)
 		size = 0
 	}
-	body, refused := a.readBody(w, r, encoding == "gzip", size)
+	body, refused := a.readBody(w, r, x, encoding == "gzip", size)
 	if refused != nil {
 		return req, release, refused
 	}
@@ -182,32 +150,24 @@ func (a *Attempt) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	x.request.add(body)
 	policy := wire.Policy{Models: a.relay.models, External: a.relay.cfg.AllowExternalTools}
-	check := wire.Responses
-	if a.relay.messages() {
-		check = wire.Messages
-	}
-	req, err := check(body, policy)
+	req, err := x.dialect.wire.Request(body, policy)
 	var bad *wire.Refusal
 	if errors.As(err, &bad) {
-		return req, release, a.refuseBody(bad)
+		return req, release, refuse(reason(bad.Reason), bad.Message)
 	}
 	x.Model, x.Stream, x.Dropped = req.Model, req.Stream, req.Dropped
 	return req, release, nil
 }
 
-func (a *Attempt) tooLarge() *refusal {
-	refused := a.refuse(bodyTooLarge, "the request is too large")
-	if a.relay.messages() { // where agents do not repeat this status
-		refused.status = http.StatusRequestEntityTooLarge
-	}
-	return refused
+func (x *exchange) tooLarge() *refusal {
+	return &refusal{x.dialect.tooLarge, bodyTooLarge, "the request is too large"}
 }
 
 // readBody reads and unpacks the body.
-func (a *Attempt) readBody(w http.ResponseWriter, r *http.Request, packed bool, size int64) ([]byte, *refusal) {
+func (a *Attempt) readBody(w http.ResponseWriter, r *http.Request, x *exchange, packed bool, size int64) ([]byte, *refusal) {
 	progress := &progress{r: r.Body}
 	defer a.watch(http.NewResponseController(w), progress)()
-	incomplete := a.refuse(bodyCut, "the body did not arrive whole")
+	incomplete := refuse(bodyCut, "the body did not arrive whole")
 	from := io.Reader(progress)
 	if packed {
 		unpacked, err := gzip.NewReader(progress)
@@ -222,7 +182,7 @@ func (a *Attempt) readBody(w http.ResponseWriter, r *http.Request, packed bool, 
 		return nil, incomplete
 	}
 	if body.Len() > MaxBody {
-		return nil, a.tooLarge()
+		return nil, x.tooLarge()
 	}
 	return body.Bytes(), nil
 }

@@ -44,6 +44,7 @@ type exchange struct {
 	Request        string      `json:"request,omitzero"`   // shortened
 	Response       string      `json:"response,omitzero"`
 
+	endpoint          `json:"-"`
 	began             time.Time
 	query             string // with its question mark
 	sent, received    int64

@@ -1,13 +1,6 @@
 package wire
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
-
-	"securebench/internal/gateway/upstream"
-)
+import "slices"
 
 // Ending says how an answer ended. What is unusual about it is what a score should
 // be read with.
@@ -36,45 +29,8 @@ func (e *ending) read() Ending {
 	return end
 }
 
-// item notes an element of the output in either API.
-func (e *ending) item(i item) {
-	if i.Type == "reasoning" || strings.HasSuffix(i.Type, "thinking") {
-		return
-	}
-	e.said = e.said || says(i.Text) || i.call()
-	for _, part := range i.Content {
-		e.said = e.said || says(part.Text)
-		e.declined = e.declined || part.Type == "refusal"
-	}
-}
-
 // Ending says how the answer ended, once it has, unless the provider ended it with
 // an error.
 func (s *Stream) Ending() (Ending, bool) {
 	return s.m.end.read(), s.m.done && !s.m.end.failed
-}
-
-// WholeEnding says how an answer that is one JSON text ended, unless it is none.
-func WholeEnding(body []byte) (Ending, bool) {
-	var raw struct {
-		Stop    string `json:"stop_reason"`
-		Status  string `json:"status"`
-		Output  []item `json:"output"`
-		Content []item `json:"content"`
-		Details struct {
-			Reason string `json:"reason"`
-		} `json:"incomplete_details"`
-		Error jsontext.Value `json:"error"`
-	}
-	if upstream.Decode(body, &raw) != nil || raw.Status == "failed" || len(raw.Error) > 0 && raw.Error.Kind() != 'n' {
-		return Ending{}, false
-	}
-	e := ending{stop: raw.Stop}
-	if raw.Details.Reason != "" {
-		e.stop = raw.Details.Reason
-	}
-	for _, i := range append(raw.Output, raw.Content...) {
-		e.item(i)
-	}
-	return e.read(), raw.Output != nil || raw.Content != nil
 }

@@ -17,11 +17,14 @@ const plainMessages = " cache_control context_management diagnostics max_tokens 
 // without a type, or of the type "custom", are the client's own.
 var clientTool = lazyregexp.New(`^(custom|(bash|text_editor|computer|memory)_[0-9]{8})$`)
 
-// Messages checks a request of Anthropic's Messages API, or of its counting of
-// tokens.
-func Messages(body []byte, p Policy) (Request, error) {
-	c := &checker{policy: p}
-	body, err := c.fields(body, func(name string, v jsontext.Value) error {
+// Messages is Anthropic's Messages API, and its counting of tokens.
+func Messages() *Dialect {
+	return &Dialect{request: (*checker).messages, event: typedEvent, whole: typedWhole}
+}
+
+// messages checks a request.
+func (c *checker) messages(body []byte) ([]byte, error) {
+	return c.fields(body, func(name string, v jsontext.Value) error {
 		if known, err := c.common(name, v); known {
 			return err
 		}
@@ -45,10 +48,6 @@ func Messages(body []byte, p Policy) (Request, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return Request{}, err
-	}
-	return c.finish(body)
 }
 
 func (c *checker) anthropicTools(v jsontext.Value) error {

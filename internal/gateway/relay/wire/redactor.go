@@ -48,9 +48,7 @@ type piece struct {
 	start, end int // of the text in data, with its quotes
 }
 
-// NewRedactor returns a redactor that passes events on to a function, which keeps
-// nothing of them. It must be closed, or released.
-func NewRedactor(secrets *redact.Registry, pool *Pool, out func(events []byte) error) *Redactor {
+func newRedactor(secrets *redact.Registry, pool *Pool, out func(events []byte) error) *Redactor {
 	return &Redactor{secrets: secrets, pool: pool, out: out, walker: walker{dec: jsontext.NewDecoder(bytes.NewReader(nil))}}
 }
 

@@ -92,7 +92,7 @@ func redactedBy(t interface{ Fatalf(string, ...any) }, stream string, size int, 
 	}
 	var out bytes.Buffer
 	pool := NewPool(64 << 20)
-	r := NewRedactor(&secrets, pool, func(event []byte) error { out.Write(event); return nil })
+	r := newRedactor(&secrets, pool, func(event []byte) error { out.Write(event); return nil })
 	r.walker.slow = slow
 	for p := range slices.Chunk([]byte(stream), size) {
 		if _, err := r.Write(p); err != nil {

@@ -118,7 +118,7 @@ func BenchmarkRedactor(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()
 			for b.Loop() {
-				r := NewRedactor(&secrets, NewPool(1<<20), func([]byte) error { return nil })
+				r := newRedactor(&secrets, NewPool(1<<20), func([]byte) error { return nil })
 				r.walker.slow = slow
 				if _, err := r.Write(stream); err != nil || r.Close() != nil {
 					b.Fatal(err)

@@ -49,7 +49,7 @@ data: {"type":"message_stop"}
 
 func read(t *testing.T, text string, piece int) *Stream {
 	t.Helper()
-	s := NewStream(NewPool(maxEvent * 2))
+	s := Responses().NewStream(NewPool(maxEvent * 2))
 	t.Cleanup(s.Close)
 	for len(text) > 0 {
 		n := min(piece, len(text))
@@ -106,16 +106,16 @@ func TestWrongUsage(t *testing.T) {
 		`{"input_tokens":-5,"output_tokens":-1}`, `{"input_tokens":1e300,"output_tokens":1e300}`, `{"input_tokens":"9","output_tokens":"9"}`,
 		`{"input_tokens":99999999999999999999,"output_tokens":99999999999}`, `"much"`, `[]`, `{"input_tokens":null,"output_tokens":{}}`,
 	} {
-		got, exact := Whole([]byte(`{"output":[],"usage":`+usage+`}`), 400)
+		got, exact := Responses().Whole([]byte(`{"output":[],"usage":`+usage+`}`), 400)
 		if exact || got.Input != 100 || got.Output <= 0 || got.Output > 100 {
 			t.Errorf("%s: %+v, %v", usage, got, exact)
 		}
 	}
-	got, exact := Whole([]byte(`{"usage":{"input_tokens":5,"output_tokens":1,"input_tokens_details":{"cached_tokens":900}}}`), 0)
+	got, exact := Responses().Whole([]byte(`{"usage":{"input_tokens":5,"output_tokens":1,"input_tokens_details":{"cached_tokens":900}}}`), 0)
 	if !exact || got.Cached != 5 {
 		t.Errorf("more is cached than there is: %+v, %v", got, exact)
 	}
-	got, _ = Whole([]byte(`{"usage":{"input_tokens":5,"output_tokens":1},"content":[{"type":"tool_use"},{"type":"text"}]}`), 0)
+	got, _ = Responses().Whole([]byte(`{"usage":{"input_tokens":5,"output_tokens":1},"content":[{"type":"tool_use"},{"type":"text"}]}`), 0)
 	if got != (Usage{Input: 5, Output: 1, ToolCalls: 1}) {
 		t.Errorf("%+v", got)
 	}
@@ -124,7 +124,7 @@ func TestWrongUsage(t *testing.T) {
 func TestEndlessEvent(t *testing.T) {
 	pool := NewPool(maxEvent / 4)
 	for _, line := range []string{"data: ", "data: x\ndata: x\n", ""} {
-		s := NewStream(pool)
+		s := Responses().NewStream(pool)
 		_, err := s.Write([]byte(line))
 		for range 2 * maxEvent / (64 << 10) {
 			if err == nil {

@@ -78,7 +78,7 @@ var honestMessages = map[string]string{
 func TestHonestBodies(t *testing.T) {
 	policy := Policy{Models: []string{"other", model}}
 	for name, body := range honestResponses {
-		got, err := Responses([]byte(body), policy)
+		got, err := Responses().Request([]byte(body), policy)
 		if err != nil || got.Model != model {
 			t.Errorf("Responses, %s: %+v, %v", name, got, err)
 		}
@@ -88,7 +88,7 @@ func TestHonestBodies(t *testing.T) {
 		}
 	}
 	for name, body := range honestMessages {
-		if got, err := Messages([]byte(body), policy); err != nil || got.Model != model || string(got.Body) != body {
+		if got, err := Messages().Request([]byte(body), policy); err != nil || got.Model != model || string(got.Body) != body {
 			t.Errorf("Messages, %s: %v", name, err)
 		}
 	}
@@ -119,11 +119,11 @@ func TestExternalTools(t *testing.T) {
 		`{"type":"namespace","name":"n","tools":[{"type":"namespace","tools":[{"type":"web_search"}]}]}`,
 		`{"type":"function","name":"f","tools":[{"type":"mcp"}]}`,
 	}
-	tries(t, Responses, `{"model":"model-1","tools":[@]}`, hosted)
-	tries(t, Responses, `{"model":"model-1","input":[{"type":"additional_tools","tools":[@]}]}`, hosted)
-	tries(t, Responses, `{"model":"model-1","input":[{"type":"tool_search_output","tools":[@]}]}`, hosted)
-	tries(t, Responses, `{"model":"model-1","tool_choice":{"type":"allowed_tools","tools":[@]}}`, hosted)
-	tries(t, Responses, `{"model":"model-1","input":[@]}`, []string{
+	tries(t, Responses().Request, `{"model":"model-1","tools":[@]}`, hosted)
+	tries(t, Responses().Request, `{"model":"model-1","input":[{"type":"additional_tools","tools":[@]}]}`, hosted)
+	tries(t, Responses().Request, `{"model":"model-1","input":[{"type":"tool_search_output","tools":[@]}]}`, hosted)
+	tries(t, Responses().Request, `{"model":"model-1","tool_choice":{"type":"allowed_tools","tools":[@]}}`, hosted)
+	tries(t, Responses().Request, `{"model":"model-1","input":[@]}`, []string{
 		`{"type":"item_reference","id":"x"}`, `{"type":"mcp_call"}`, `{"type":"web_search_call"}`, `{"type":"code_interpreter_call"}`,
 		`{"role":"user","content":[{"type":"input_image","image_url":"https://evil.example/x.png"}]}`,
 		`{"role":"user","content":[{"type":"input_image","image_url":{"url":"https://evil.example/x.png"}}]}`,
@@ -150,8 +150,8 @@ func TestExternalTools(t *testing.T) {
 		`{"role":"user","content":"x","url":"https://evil.example"}`,
 		`{"type":"reasoning","summary":[{"type":"input_file","file_url":"https://evil.example"}]}`,
 	})
-	tries(t, Responses, `{"model":"model-1","instructions":[@]}`, []string{`{"id":"msg_1"}`, `{"type":"item_reference","id":"x"}`})
-	tries(t, Responses, `{"model":"model-1",@}`, []string{
+	tries(t, Responses().Request, `{"model":"model-1","instructions":[@]}`, []string{`{"id":"msg_1"}`, `{"type":"item_reference","id":"x"}`})
+	tries(t, Responses().Request, `{"model":"model-1",@}`, []string{
 		`"store":true`, `"store":null`, `"store":0`, `"background":true`, `"previous_response_id":"resp_1"`, `"conversation":"conv_1"`,
 		`"prompt":{"id":"p"}`, `"tool_choice":{"type":"web_search_preview"}`,
 	})
@@ -159,9 +159,9 @@ func TestExternalTools(t *testing.T) {
 		`{"type":"web_search_20250305","name":"web_search"}`, `{"type":"web_fetch_20250910"}`, `{"type":"code_execution_20250825"}`,
 		`{"type":"mcp_toolset"}`, `{"type":"tool_search_tool_regex_20251119"}`, `{"type":"bash_20250124x"}`, `{"type":"advisor_20260301"}`,
 	}
-	tries(t, Messages, `{"model":"model-1","tools":[@]}`, anthropic)
-	tries(t, Messages, `{"model":"model-1","messages":[{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":@}}]}]}`, anthropic)
-	tries(t, Messages, `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
+	tries(t, Messages().Request, `{"model":"model-1","tools":[@]}`, anthropic)
+	tries(t, Messages().Request, `{"model":"model-1","messages":[{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":@}}]}]}`, anthropic)
+	tries(t, Messages().Request, `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
 		`{"type":"image","source":{"type":"url","url":"https://evil.example"}}`, `{"type":"document","source":{"type":"url","url":"https://evil.example"}}`,
 		`{"type":"document","source":{"type":"file","file_id":"file_1"}}`, `{"type":"image","source":{"type":"base64","url":"https://evil.example"}}`,
 		`{"type":"image","source":{"type":"base64","data":"https://evil.example/x.png"}}`, `{"type":"document","source":{"type":"base64","data":"s3://b/x"}}`,
@@ -172,7 +172,7 @@ func TestExternalTools(t *testing.T) {
 		`{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"url","url":"http://e"}}]}}`,
 		`{"type":"tool_addition","tool":{"type":"server"}}`, `{"type":"tool_addition","tool":{"type":"tool_reference","definition":{"type":"web_search_20250305"}}}`,
 	})
-	tries(t, Messages, `{"model":"model-1",@}`, []string{
+	tries(t, Messages().Request, `{"model":"model-1",@}`, []string{
 		`"mcp_servers":[{"type":"url","url":"https://evil.example"}]`, `"container":"c"`, `"container":{"skills":[]}`,
 		`"messages":[{"role":"user","content":"x","tools":[{"type":"web_search_20250305"}]}]`,
 	})
@@ -186,9 +186,9 @@ func TestUnknownFields(t *testing.T) {
 		check      func([]byte, Policy) (Request, error)
 		body, want string
 	}{
-		"first":  {Messages, `{` + unknown + `,"model":"model-1","max_tokens": 5,"messages":[{"content":"\u0041 é"}]}`, `{"model":"model-1","max_tokens":5,"messages":[{"content":"\u0041 é"}]}`},
-		"last":   {Messages, ` {"model":"model-1","store":true,` + unknown + ` } `, `{"model":"model-1"}`},
-		"stored": {Responses, `{"input":"x",` + unknown + `,"model":"model-1"}`, `{"store":false,"input":"x","model":"model-1"}`},
+		"first":  {Messages().Request, `{` + unknown + `,"model":"model-1","max_tokens": 5,"messages":[{"content":"\u0041 é"}]}`, `{"model":"model-1","max_tokens":5,"messages":[{"content":"\u0041 é"}]}`},
+		"last":   {Messages().Request, ` {"model":"model-1","store":true,` + unknown + ` } `, `{"model":"model-1"}`},
+		"stored": {Responses().Request, `{"input":"x",` + unknown + `,"model":"model-1"}`, `{"store":false,"input":"x","model":"model-1"}`},
 	} {
 		got, err := c.check([]byte(c.body), Policy{Models: []string{model}})
 		if err != nil || string(got.Body) != c.want || !slices.Contains(got.Dropped, "fallbacks") || !slices.Contains(got.Dropped, "models") || got.Model != model {
@@ -203,7 +203,7 @@ func TestUnknownFields(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&many, `"x%d%s":1,`, i+1000, "yyy"+strings.Repeat("é", 50))
 	}
-	got, err := Responses([]byte(`{`+many.String()+`"model":"model-1"}`), Policy{Models: []string{model}})
+	got, err := Responses().Request([]byte(`{`+many.String()+`"model":"model-1"}`), Policy{Models: []string{model}})
 	if err != nil || len(got.Dropped) != maxDropped || !utf8.ValidString(strings.Join(got.Dropped, "")) || len(got.Dropped[0]) < 36 || len(got.Dropped[0]) > 40 || string(got.Body) != `{"store":false,"model":"model-1"}` {
 		t.Errorf("%s, %q, %v", got.Body, got.Dropped, err)
 	}
@@ -231,7 +231,7 @@ func TestRefusedAlways(t *testing.T) {
 		`{"model":"model-1","tools":7}`:                                  invalidBody,
 		`{"model":"model-1","tools":[` + deep + `]}`:                     invalidBody,
 	} {
-		for name, check := range map[string]func([]byte, Policy) (Request, error){"Responses": Responses, "Messages": Messages} {
+		for name, check := range map[string]func([]byte, Policy) (Request, error){"Responses": Responses().Request, "Messages": Messages().Request} {
 			if name == "Messages" && strings.Contains(body, "namespace") {
 				continue
 			}
@@ -254,7 +254,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Add([]byte(`{"model":"model-1","tools":[{"type":"web_search"}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, check := range []func([]byte, Policy) (Request, error){Responses, Messages} {
+		for _, check := range []func([]byte, Policy) (Request, error){Responses().Request, Messages().Request} {
 			got, err := check(body, Policy{Models: []string{model}})
 			if err != nil {
 				continue

@@ -13,10 +13,14 @@ const plainResponses = " access_programs client_metadata context_management incl
 	" max_tool_calls metadata parallel_tool_calls prompt_cache_key prompt_cache_retention reasoning" +
 	" safety_identifier stream_options temperature text top_logprobs top_p truncation user "
 
-// Responses checks a request of OpenAI's Responses API. The provider keeps
-// responses unless told otherwise, so an absent "store" becomes false.
-func Responses(body []byte, p Policy) (Request, error) {
-	c := &checker{policy: p}
+// Responses is OpenAI's Responses API.
+func Responses() *Dialect {
+	return &Dialect{request: (*checker).responses, event: typedEvent, whole: typedWhole}
+}
+
+// responses checks a request. The provider keeps responses unless told otherwise, so an
+// absent "store" becomes false.
+func (c *checker) responses(body []byte) ([]byte, error) {
 	stored := false // the field is there
 	body, err := c.fields(body, func(name string, v jsontext.Value) error {
 		if known, err := c.common(name, v); known {
@@ -50,13 +54,10 @@ func Responses(body []byte, p Policy) (Request, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return Request{}, err
-	}
-	if !stored {
+	if err == nil && !stored && c.out.Model != "" { // or else it is refused
 		body = insertStore(body)
 	}
-	return c.finish(body)
+	return body, err
 }
 
 // insertStore adds the field to an object that has at least one, "model".

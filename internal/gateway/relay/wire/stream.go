@@ -1,11 +1,7 @@
 package wire
 
 import (
-	"bytes"
-	"strings"
 	"sync/atomic"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/gateway/upstream"
 )
@@ -52,14 +48,6 @@ type Stream struct {
 	err    error
 }
 
-// NewStream returns the counter of a stream, which keeps at most an event at a
-// time. It must be closed.
-func NewStream(pool *Pool) *Stream {
-	s := &Stream{m: meter{input: -1, output: -1}, pool: pool}
-	s.events.Each = s.event
-	return s
-}
-
 // Close gives its memory back. The usage can still be had.
 func (s *Stream) Close() {
 	s.events = upstream.Events{}
@@ -92,86 +80,4 @@ func (s *Stream) Done() bool { return s.m.done }
 // the lengths.
 func (s *Stream) Usage(requestBytes int64) (u Usage, exact bool) {
 	return s.m.usage(Guess(requestBytes))
-}
-
-// event reads an event. Most are pieces of output, which are only measured.
-func (s *Stream) event(name, data []byte) error {
-	if bytes.HasSuffix(name, []byte(".delta")) || string(name) == "content_block_delta" {
-		s.piece(name, data)
-		return nil
-	}
-	var e struct {
-		Type     string         `json:"type"`
-		Item     item           `json:"item"`
-		Block    item           `json:"content_block"`
-		Usage    jsontext.Value `json:"usage"`
-		Delta    jsontext.Value `json:"delta"`
-		Response struct {
-			Usage   jsontext.Value `json:"usage"`
-			Details struct {
-				Reason string `json:"reason"`
-			} `json:"incomplete_details"`
-		} `json:"response"`
-		Message struct {
-			Usage jsontext.Value `json:"usage"`
-		} `json:"message"`
-	}
-	if upstream.Decode(data, &e) != nil {
-		return nil
-	}
-	switch e.Type {
-	case "response.completed", "response.incomplete", "response.failed":
-		s.m.merge(e.Response.Usage)
-		s.m.done, s.m.end.stop = true, e.Response.Details.Reason
-		s.m.end.failed = e.Type == "response.failed"
-	case "response.output_item.done":
-		s.count(e.Item)
-	case "message_start":
-		s.m.merge(e.Message.Usage)
-	case "content_block_start":
-		s.count(e.Block)
-	case "message_delta":
-		s.m.merge(e.Usage)
-		s.stopped(e.Delta)
-	case "message_stop":
-		s.m.done = true
-	case "error":
-		s.m.end.failed = true
-	default:
-		if len(name) == 0 && (strings.HasSuffix(e.Type, ".delta") || e.Type == "content_block_delta") {
-			s.piece([]byte(e.Type), data)
-		}
-	}
-	return nil
-}
-
-// piece counts a piece of output.
-func (s *Stream) piece(name, data []byte) {
-	// What surrounds the text of a piece is about 100 bytes.
-	s.m.guess += max(Guess(int64(len(data)-100)), 1)
-	switch string(name) {
-	case "response.output_text.delta":
-		s.m.end.said = true
-	case "response.refusal.delta":
-		s.m.end.declined = true
-	case "content_block_delta":
-		s.m.end.said = s.m.end.said || bytes.Contains(data, []byte("text_delta"))
-	}
-}
-
-// stopped notes why a message ended.
-func (s *Stream) stopped(delta jsontext.Value) {
-	var d struct {
-		Reason string `json:"stop_reason"`
-	}
-	if upstream.Decode(delta, &d) == nil && d.Reason != "" {
-		s.m.end.stop = d.Reason
-	}
-}
-
-func (s *Stream) count(i item) {
-	s.m.end.item(i)
-	if i.call() {
-		s.m.calls++
-	}
 }

@@ -3,11 +3,8 @@ package wire
 import (
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"securebench/internal/gateway/upstream"
 )
 
 // Usage is what one response used.
@@ -24,43 +21,6 @@ const maxCount = 1_000_000_000
 
 // ErrTooLong is the error of a response that is longer than what is read of one.
 var ErrTooLong = errors.New("the provider's response is too long")
-
-// rawUsage is the usage in both APIs.
-type rawUsage struct {
-	Input   jsontext.Value `json:"input_tokens"`
-	Output  jsontext.Value `json:"output_tokens"`
-	Read    jsontext.Value `json:"cache_read_input_tokens"`
-	Created jsontext.Value `json:"cache_creation_input_tokens"`
-	Details struct {
-		Cached  jsontext.Value `json:"cached_tokens"`
-		Written jsontext.Value `json:"cache_write_tokens"`
-	} `json:"input_tokens_details"`
-}
-
-// merge takes over what a usage says. A later one replaces the parts that it
-// has; a part that makes no sense leaves nothing known.
-func (m *meter) merge(v jsontext.Value) {
-	var raw rawUsage
-	if len(v) == 0 || v.Kind() == 'n' {
-		return
-	}
-	if upstream.Decode(v, &raw) != nil {
-		m.input, m.output = -1, -1
-		return
-	}
-	cached := max(number(raw.Read), number(raw.Details.Cached), 0)
-	if in := number(raw.Input); in >= 0 {
-		// Anthropic's input excludes the cache, OpenAI's includes it.
-		m.input = max(in+max(number(raw.Read), 0)+max(number(raw.Created), 0), m.input)
-		m.cached = min(max(cached, m.cached), m.input)
-		m.written = min(max(number(raw.Created), number(raw.Details.Written), m.written), m.input-m.cached)
-	} else if len(raw.Input) > 0 {
-		m.input = -1
-	}
-	if len(raw.Output) > 0 {
-		m.output = number(raw.Output)
-	}
-}
 
 // number returns a count, -1 if it is none.
 func number(v jsontext.Value) int64 {
@@ -92,6 +52,9 @@ type meter struct {
 	end           ending
 }
 
+// newMeter returns one of a response of which nothing is known.
+func newMeter() meter { return meter{input: -1, output: -1} }
+
 // usage returns the counts, with guesses for what is not known. requestTokens is
 // the guess for the input.
 func (m *meter) usage(requestTokens int64) (u Usage, exact bool) {
@@ -106,59 +69,5 @@ func (m *meter) usage(requestTokens int64) (u Usage, exact bool) {
 	return u, exact
 }
 
-// item is an element of the output in either API.
-type item struct {
-	Type    string        `json:"type"`
-	Text    upstream.Text `json:"text"`
-	Content spans         `json:"content"`
-}
-
-// span is a part of an item.
-type span struct {
-	Type string        `json:"type"`
-	Text upstream.Text `json:"text"`
-}
-
-// spans are those of an item. Some have a text instead, which is not of interest.
-type spans []span
-
-// UnmarshalJSON is lenient.
-func (p *spans) UnmarshalJSON(v []byte) error {
-	var all []span
-	if jsontext.Value(v).Kind() == '[' && upstream.Decode(v, &all) == nil {
-		*p = all
-	}
-	return nil
-}
-
-// says reports whether a text is more than blanks.
-func says(t upstream.Text) bool { return strings.TrimSpace(string(t)) != "" }
-
-// call reports whether the client is to run a tool.
-func (i item) call() bool {
-	return i.Type == "tool_use" || strings.HasSuffix(i.Type, "_call") &&
-		i.Type != "web_search_call" && i.Type != "file_search_call" && i.Type != "image_generation_call"
-}
-
 // Guess returns how many tokens a text of so many bytes may be.
 func Guess(bytes int64) int64 { return (bytes + 3) / 4 }
-
-// Whole returns the usage of a response that is one JSON text.
-func Whole(body []byte, requestBytes int64) (u Usage, exact bool) {
-	var raw struct {
-		Usage   jsontext.Value `json:"usage"`
-		Output  []item         `json:"output"`
-		Content []item         `json:"content"`
-	}
-	m := meter{input: -1, output: -1, guess: Guess(int64(len(body)))}
-	if upstream.Decode(body, &raw) == nil {
-		m.done = true
-		m.merge(raw.Usage)
-		for _, i := range append(raw.Output, raw.Content...) {
-			if i.call() {
-				m.calls++
-			}
-		}
-	}
-	return m.usage(Guess(requestBytes))
-}
