@@ -78,6 +78,9 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
+// Held returns how many bytes of what was written are held back.
+func (w *Writer) Held() int { return len(w.buf) }
+
 // passes reports whether nothing is held back, and nothing of a piece is or may
 // begin a secret: most pieces are written as they come.
 func (w *Writer) passes(piece []byte) bool {

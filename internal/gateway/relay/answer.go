@@ -163,7 +163,7 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 // is counted, traced or passed on: first from the bytes, then from the texts that
 // events bring in pieces.
 func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *wire.Stream, q *queue, x *exchange) error {
-	whole := x.dialect.wire.NewRedactor(&a.relay.secrets, a.pool, func(event []byte) error {
+	whole := x.dialect.wire.NewRedactor(&a.relay.secrets, a.pool, x.hidden, func(event []byte) error {
 		x.response.add(event)
 		return q.put(ctx, event)
 	})

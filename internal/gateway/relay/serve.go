@@ -155,7 +155,7 @@ func (a *Attempt) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if errors.As(err, &bad) {
 		return req, release, refuse(reason(bad.Reason), bad.Message)
 	}
-	x.Model, x.Stream, x.Dropped = req.Model, req.Stream, req.Dropped
+	x.Model, x.Stream, x.Dropped, x.hidden = req.Model, req.Stream, req.Dropped, req.Hidden
 	return req, release, nil
 }
 

@@ -50,6 +50,7 @@ type exchange struct {
 	sent, received    int64
 	usage             wire.Usage
 	exact             bool
+	hidden            bool // the stream has events that the agent has not asked for
 	request, response clip
 }
 

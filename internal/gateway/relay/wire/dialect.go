@@ -9,6 +9,9 @@ type Dialect struct {
 	event   func(m *meter, name, data []byte) // of a stream
 	// whole reads an answer that is one JSON text, and reports whether it is an answer.
 	whole func(m *meter, body []byte) bool
+	texts *place // that events bring in pieces
+	// hides says which events of a stream come because the request was changed; nil is none.
+	hides func(data []byte) bool
 }
 
 // Request checks a request.
@@ -33,9 +36,14 @@ func (d *Dialect) NewStream(pool *Pool) *Stream {
 }
 
 // NewRedactor returns a redactor that passes events on to a function, which keeps
-// nothing of them. It must be closed, or released.
-func (d *Dialect) NewRedactor(secrets *redact.Registry, pool *Pool, out func(events []byte) error) *Redactor {
-	return newRedactor(secrets, pool, out)
+// nothing of them. It must be closed, or released. The answer to a request with hidden
+// events loses these.
+func (d *Dialect) NewRedactor(secrets *redact.Registry, pool *Pool, hidden bool, out func(events []byte) error) *Redactor {
+	r := &Redactor{secrets: secrets, pool: pool, out: out, places: d.texts}
+	if hidden {
+		r.drop = d.hides
+	}
+	return r
 }
 
 // Whole returns the usage of a response that is one JSON text.

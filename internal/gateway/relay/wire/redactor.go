@@ -4,52 +4,71 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/redact"
 )
 
-// maxParts is how many texts of a stream may be unfinished at a time. An honest
-// provider sends one after the other.
-const maxParts = 64
+// The bounds of what waits: how many texts of a stream may be unfinished at a time, how
+// many events wait for one to go on, and how long these are. An honest provider sends one
+// text after the other.
+const (
+	maxParts   = 64
+	maxWaiting = 64
+	maxWaits   = 1 << 20
+)
 
 // Redactor removes secrets from the texts that a stream of server-sent events
-// brings in pieces: what an event begins, the next one may continue. It passes
-// events on whole, and unchanged unless their text ends as a secret begins: what
-// may be one waits for the next event of the same text. It does not look at the
-// bytes of an event itself, which are redacted before. It is not safe for
-// concurrent use.
+// brings in pieces: what an event begins, the next one may continue. It passes events on
+// whole and in their order, and unchanged unless a secret is in their texts. An event
+// whose text ends as a secret begins waits, with those behind it, for the next piece of
+// the same text. It does not look at the bytes of an event itself, which are redacted
+// before. It is not safe for concurrent use.
 type Redactor struct {
 	secrets *redact.Registry
 	out     func(events []byte) error
 	pool    *Pool
+	places  *place
+	drop    func(data []byte) bool // says which events the agent does not get; nil is none
 	held    int64
 	raw     []byte // the event that has not ended
 	line    int    // where its last line begins
 	ready   []byte // events to pass on
 	walker  walker
 	parts   []*part
+	waiting []*waiting
+	waits   int // bytes of these
+}
+
+// waiting is an event that waits, or stands behind one that does.
+type waiting struct {
+	raw   []byte
+	texts []phrase
+	open  int // texts whose end is not known yet
+}
+
+// phrase is a text of an event, and what the agent gets of it.
+type phrase struct {
+	start, end int // in the data, with its quotes
+	text, out  []byte
+	changed    bool
 }
 
 // part is a text that comes in pieces.
 type part struct {
 	key   string
 	clean *redact.Writer
-	text  bytes.Buffer // what is clean and not passed on
-	last  piece        // the latest piece that was not passed on as it came
+	out   bytes.Buffer // what is clean, of the pieces
+	piece []piece      // those that have not come out whole
 }
 
-// piece is an event that brings a piece of a text.
+// piece is one of a text.
 type piece struct {
-	head       []byte // its lines without data
-	data       []byte
-	start, end int // of the text in data, with its quotes
-}
-
-func newRedactor(secrets *redact.Registry, pool *Pool, out func(events []byte) error) *Redactor {
-	return &Redactor{secrets: secrets, pool: pool, out: out, walker: walker{dec: jsontext.NewDecoder(bytes.NewReader(nil))}}
+	in   *waiting
+	text int // which of its texts
+	left int // bytes that have not come out
 }
 
 // Write reads a piece of the stream, of any size. What is ready then is passed on
@@ -79,7 +98,7 @@ func (r *Redactor) Write(p []byte) (int, error) {
 	if len(r.raw) == 0 && cap(r.raw) > keepLine {
 		r.raw = nil
 	}
-	if len(r.raw) > 2*maxEvent || !r.pool.Resize(&r.held, int64(cap(r.raw)+cap(r.ready))) {
+	if len(r.raw) > 2*maxEvent || !r.pool.Resize(&r.held, int64(cap(r.raw)+cap(r.ready)+3*r.waits)) {
 		return 0, ErrTooLong
 	}
 	return n, nil
@@ -133,49 +152,88 @@ func (r *Redactor) Close() error {
 
 // Release gives the memory back.
 func (r *Redactor) Release() {
-	r.raw, r.ready, r.parts = nil, nil, nil
+	r.raw, r.ready, r.parts, r.waiting, r.waits = nil, nil, nil, nil, 0
 	r.pool.Resize(&r.held, 0)
 }
 
-// event makes an event ready.
+// event makes an event ready, or has it wait.
 func (r *Redactor) event(raw []byte) error {
 	data := dataOf(raw)
-	if data == nil {
-		r.ready = append(r.ready, raw...)
+	if data != nil && r.drop != nil && r.drop(data) {
 		return nil
 	}
-	if w := &r.walker; !w.walk(data) {
-		if string(w.kind) != "ping" {
-			if err := r.flush(); err != nil {
-				return err
-			}
+	if w := &r.walker; data == nil || !w.walk(data, r.places) {
+		w.texts = w.texts[:0]
+	}
+	if data != nil && len(r.walker.texts) == 0 && !isPing(data) {
+		if err := r.flush(); err != nil {
+			return err
 		}
-		r.ready = append(r.ready, raw...)
-		return nil
 	}
-	p, err := r.part()
+	e, err := r.read(raw)
 	if err != nil {
 		return err
 	}
-	if _, err := p.clean.Write(r.walker.text); err != nil {
-		return err
-	}
-	if bytes.Equal(p.text.Bytes(), r.walker.text) {
+	if e == nil && len(r.waiting) == 0 {
 		r.ready = append(r.ready, raw...)
-	} else {
-		p.last = piece{headOf(raw), bytes.Clone(data), r.walker.start, r.walker.end}
-		if p.text.Len() > 0 {
-			r.ready = p.last.with(r.ready, p.text.String())
-		}
+		return nil
 	}
-	p.text.Reset()
+	if e == nil {
+		e = &waiting{raw: bytes.Clone(raw)}
+	}
+	r.waiting, r.waits = append(r.waiting, e), r.waits+len(e.raw)
+	if len(r.waiting) > maxWaiting || r.waits > maxWaits {
+		return r.flush()
+	}
+	r.release()
 	return nil
 }
 
-// part returns the state of the text that the walker found.
-func (r *Redactor) part() (*part, error) {
+// isPing reports whether the data, which has no text, only keeps the connection: it may
+// come in the middle of a text.
+func isPing(data []byte) bool {
+	return len(data) < 40 && bytes.Contains(data, []byte(`"ping"`))
+}
+
+// read reads the texts of an event. It returns nil if they came out as they are.
+func (r *Redactor) read(raw []byte) (e *waiting, err error) {
+	for i, f := range r.walker.texts {
+		p, err := r.part(f.key)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := p.clean.Write(f.text); err != nil {
+			return nil, err
+		}
+		if e == nil && len(p.piece) == 0 && bytes.Equal(p.out.Bytes(), f.text) {
+			p.out.Reset()
+			continue
+		}
+		if e == nil {
+			e = r.waiter(raw)
+		}
+		t := &e.texts[i]
+		t.out = t.out[:0]
+		p.piece = append(p.piece, piece{e, i, len(t.text)})
+		e.open++
+		p.settle()
+	}
+	return e, nil
+}
+
+// waiter returns an event that may wait, whose texts are unchanged.
+func (r *Redactor) waiter(raw []byte) *waiting {
+	e := &waiting{raw: bytes.Clone(raw)}
+	for _, f := range r.walker.texts {
+		e.texts = append(e.texts, phrase{f.start, f.end, bytes.Clone(f.text), bytes.Clone(f.text), false})
+	}
+	return e
+}
+
+// part returns the state of a text.
+func (r *Redactor) part(key []byte) (*part, error) {
 	for _, p := range r.parts {
-		if p.key == string(r.walker.key) {
+		if p.key == string(key) {
 			return p, nil
 		}
 	}
@@ -184,10 +242,55 @@ func (r *Redactor) part() (*part, error) {
 			return nil, err
 		}
 	}
-	p := &part{key: string(r.walker.key)}
-	p.clean = r.secrets.Writer(&p.text)
+	p := &part{key: string(key)}
+	p.clean = r.secrets.Writer(&p.out)
 	r.parts = append(r.parts, p)
 	return p, nil
+}
+
+// settle gives what has come out to the pieces that it is of. If a secret was in it, the
+// first of them gets it all.
+func (p *part) settle() {
+	gone := -p.clean.Held() // bytes of the pieces that have come out, or were a secret
+	for _, in := range p.piece {
+		gone += in.left
+	}
+	out := p.out.Bytes()
+	defer p.out.Reset()
+	changed := !p.plain(out, gone)
+	for n, first := 0, true; len(p.piece) > 0; first = false {
+		in := &p.piece[0]
+		t := &in.in.texts[in.text]
+		n = min(in.left, gone)
+		switch {
+		case !changed:
+			t.out, out = append(t.out, out[:n]...), out[n:]
+		case first:
+			t.out = append(t.out, out...)
+		}
+		t.changed = t.changed || changed
+		if in.left, gone = in.left-n, gone-n; in.left > 0 {
+			return
+		}
+		in.in.open--
+		p.piece = p.piece[1:]
+	}
+}
+
+// plain reports whether what has come out is what so many bytes of the pieces were.
+func (p *part) plain(out []byte, gone int) bool {
+	if len(out) != gone {
+		return false
+	}
+	for _, in := range p.piece {
+		text := in.in.texts[in.text].text
+		n := min(in.left, len(out))
+		if !bytes.Equal(out[:n], text[len(text)-in.left:][:n]) {
+			return false
+		}
+		out = out[n:]
+	}
+	return len(out) == 0
 }
 
 // flush ends all texts, and makes ready what waits.
@@ -196,22 +299,47 @@ func (r *Redactor) flush() error {
 		if err := p.clean.Close(); err != nil {
 			return err
 		}
-		if p.text.Len() > 0 {
-			r.ready = p.last.with(r.ready, p.text.String())
+		if len(p.piece) > 0 {
+			p.settle()
 		}
 	}
 	r.parts = nil
+	r.release()
 	return nil
 }
 
-// with appends the event with another text.
-func (e *piece) with(to []byte, text string) []byte {
-	quoted, err := jsontext.AppendQuote(nil, text)
-	if err != nil { // half a character
-		quoted, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\ufffd"))
+// release makes ready the events that no longer wait.
+func (r *Redactor) release() {
+	n := 0
+	for ; n < len(r.waiting) && r.waiting[n].open == 0; n++ {
+		e := r.waiting[n]
+		r.ready, r.waits = e.append(r.ready), r.waits-len(e.raw)
 	}
-	data := bytes.Join([][]byte{e.data[:e.start], quoted, e.data[e.end:]}, nil)
-	return fmt.Appendf(to, "%sdata: %s\n\n", e.head, bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: ")))
+	if r.waiting = r.waiting[n:]; len(r.waiting) == 0 {
+		r.waiting = nil
+	}
+}
+
+// append appends the event as the agent gets it.
+func (e *waiting) append(to []byte) []byte {
+	if !slices.ContainsFunc(e.texts, func(t phrase) bool { return t.changed }) {
+		return append(to, e.raw...)
+	}
+	data := dataOf(e.raw)
+	var out []byte
+	at := 0
+	for _, t := range e.texts {
+		if !t.changed {
+			continue
+		}
+		quoted, err := jsontext.AppendQuote(nil, t.out)
+		if err != nil { // half a character
+			quoted, _ = jsontext.AppendQuote(nil, bytes.ToValidUTF8(t.out, []byte("\ufffd")))
+		}
+		out, at = append(append(out, data[at:t.start]...), quoted...), t.end
+	}
+	out = append(out, data[at:]...)
+	return fmt.Appendf(to, "%sdata: %s\n\n", headOf(e.raw), bytes.ReplaceAll(out, []byte("\n"), []byte("\ndata: ")))
 }
 
 // dataOf returns an event's data, nil if it has none. It may be a part of the
@@ -260,116 +388,4 @@ func headOf(raw []byte) (head []byte) {
 		}
 	}
 	return head
-}
-
-// walker finds the text in the data of an event. Its memory is used again.
-type walker struct {
-	dec        *jsontext.Decoder
-	from       bytes.Reader
-	kind       []byte // the event's type
-	key        []byte // says which text it is of
-	field      string // that has the text
-	text       []byte
-	start, end int
-	slow       bool // leaves all to the decoder, for tests
-}
-
-// walk reads data, and reports whether it brings a piece of a text.
-func (w *walker) walk(data []byte) bool {
-	w.forget()
-	if w.slow || !w.scan(data) {
-		w.forget()
-		if !w.decode(data) {
-			return false
-		}
-	}
-	w.key = append(append(w.key, w.kind...), w.field...)
-	switch {
-	case w.field == "delta":
-		return bytes.HasSuffix(w.kind, []byte(".delta"))
-	case w.field != "":
-		return string(w.kind) == "content_block_delta"
-	}
-	return false
-}
-
-func (w *walker) forget() {
-	w.kind, w.key, w.text, w.field = w.kind[:0], w.key[:0], w.text[:0], ""
-}
-
-// decode reads an event, and reports whether it is an object.
-func (w *walker) decode(data []byte) bool {
-	w.from.Reset(data)
-	w.dec.Reset(&w.from)
-	return w.object(w.member)
-}
-
-// object reads an object, and reports whether it is one.
-func (w *walker) object(member func(name string) bool) bool {
-	if t, err := w.dec.ReadToken(); err != nil || t.Kind() != '{' {
-		return false
-	}
-	for w.dec.PeekKind() == '"' {
-		name, err := w.dec.ReadToken()
-		if err != nil || !member(known(name)) {
-			return false
-		}
-	}
-	t, err := w.dec.ReadToken()
-	return err == nil && t.Kind() == '}'
-}
-
-// known returns a name that matters, "" for others.
-func known(name jsontext.Token) string {
-	switch s := name.String(); s {
-	case "type", "delta", "index", "output_index", "content_index", "summary_index", "item_id", "text", "partial_json", "thinking", "signature":
-		return s
-	}
-	return ""
-}
-
-// member reads a member of the event.
-func (w *walker) member(name string) bool {
-	if name == "delta" && w.dec.PeekKind() == '{' {
-		return w.object(w.inDelta)
-	}
-	value, err := w.dec.ReadValue()
-	if err != nil {
-		return false
-	}
-	switch name {
-	case "type":
-		w.kind, _ = jsontext.AppendUnquote(w.kind[:0], value)
-	case "delta":
-		w.found(name, value, int(w.dec.InputOffset()))
-	case "index", "output_index", "content_index", "summary_index", "item_id":
-		w.indexed(name, value)
-	}
-	return true
-}
-
-// indexed notes a member that says which text it is.
-func (w *walker) indexed(name string, value []byte) {
-	w.key = append(append(append(w.key, name...), value[:min(len(value), 100)]...), ' ')
-}
-
-// inDelta reads a member of the object that has a text in the Messages API.
-func (w *walker) inDelta(name string) bool {
-	value, err := w.dec.ReadValue()
-	if err != nil {
-		return false
-	}
-	switch name {
-	case "text", "partial_json", "thinking", "signature":
-		w.found(name, value, int(w.dec.InputOffset()))
-	}
-	return true
-}
-
-// found notes a text that was just read, up to an offset.
-func (w *walker) found(field string, value []byte, end int) {
-	if value[0] == '"' {
-		w.start, w.end, w.field = end-len(value), end, field
-		w.text = unquote(w.text[:0], value)
-	}
 }

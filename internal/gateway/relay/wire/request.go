@@ -36,6 +36,7 @@ type Request struct {
 	Output int64
 	// Dropped names fields that were left out of the body, at most [maxDropped].
 	Dropped []string
+	Hidden  bool // the answer has events that the agent has not asked for
 }
 
 // maxDropped is how many names of fields that were left out are kept.
