@@ -99,10 +99,11 @@ func (i *images) look(ctx context.Context, want sandbox.Image) (sandbox.Image, e
 	return want, nil
 }
 
-// find returns an image that the engine has by its name, by its ID, or after a pull.
+// find returns an image that the engine has by its ID, by its name, or after a pull. The ID
+// comes first because an engine that has the image in use knows that without a look.
 func (i *images) find(ctx context.Context, want sandbox.Image) (sandbox.Image, error) {
 	other := "" // ID of what has the name
-	for _, ref := range []string{want.Ref, want.ID} {
+	for _, ref := range []string{want.ID, want.Ref} {
 		is, err := i.engine.Image(ctx, ref)
 		switch {
 		case err == nil && is.ID == want.ID:
