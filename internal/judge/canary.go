@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ type Trial struct {
 	Kinds []Kind `json:"kinds"`
 	// Usage is what it took, by the names of a record's usage.
 	Usage map[string]int64 `json:"usage"`
+
+	unread error // of a judge that answers, but nothing that can be read
 }
 
 // Kind is one kind of canary.
@@ -50,7 +53,7 @@ func (t *Trial) count(must string) (tried, wrong int) {
 }
 
 // Fault says why a judge is not trusted, "" if it is: it let pass what must fail, or failed
-// more than one in ten of what must pass.
+// more than one in ten of what must pass, or gave no answer that can be read.
 func (t *Trial) Fault() string {
 	passes, refused := t.count(mustPass)
 	fails, let := t.count(mustFail)
@@ -61,7 +64,9 @@ func (t *Trial) Fault() string {
 	if 10*refused > passes {
 		why = append(why, fmt.Sprintf("it failed %d of %d candidates that must pass", refused, passes))
 	}
-	if passes+fails == 0 {
+	if t.unread != nil {
+		why = append(why, t.unread.Error())
+	} else if passes+fails == 0 {
 		why = append(why, "no row that it decides has a reference or canaries to try it with (add eval.canaries to some)")
 	}
 	return strings.Join(why, ", and ")
@@ -193,6 +198,10 @@ func (p *Panel) Try(ctx context.Context, rows []Specimen, workers int) (*Trial, 
 	for at := range rows {
 		all := canaries(rows, at)
 		wrong, err := p.tryAll(ctx, all, workers, t.Usage)
+		if errors.Is(err, errVoid) { // it was asked, and is no judge
+			t.unread = err
+			break
+		}
 		if err != nil {
 			return t, err
 		}
@@ -233,9 +242,15 @@ func (p *Panel) tryAll(ctx context.Context, all []canary, workers int, usage map
 		turns <- struct{}{}
 		group.Go(func() {
 			defer func() { <-turns }()
+			if ctx.Err() != nil {
+				return
+			}
 			d, err := p.Decide(ctx, c.Question)
 			if err == nil && d.Reason == verdict.Budget {
 				err = ErrSpent
+			}
+			if errors.Is(err, errVoid) {
+				err = fmt.Errorf("of %s, which must %s: %w", c.kind.What, c.kind.Must, err)
 			}
 			if err != nil {
 				cancel(err) // the rest would only cost

@@ -100,6 +100,20 @@ func TestBrokenTrial(t *testing.T) {
 	}
 }
 
+// TestUnreadTrial: a judge that answers nothing that can be read is not trusted. It was
+// asked, so that is no error of its provider's.
+func TestUnreadTrial(t *testing.T) {
+	p, asker := judgetest.Panel(judgetest.Careful, "s")
+	asker.Say = func(_ judge.Request, text string) judge.Reply {
+		return judge.Reply{Text: text[:20], Model: "m", Stop: "length"}
+	}
+	trial, err := p.Try(t.Context(), judgetest.Rows(4), 1)
+	want := "of the reference, which must pass: the judge gives no answer that can be read, also about a plain text: the judge's answer has another form: it was cut off"
+	if err != nil || trial.Fault() != want || asker.Asked.Load() != 4 {
+		t.Errorf("%v, %q after %d questions", err, trial.Fault(), asker.Asked.Load())
+	}
+}
+
 // decide decides about a candidate for a row.
 func decide(t *testing.T, p *judge.Panel, row judge.Specimen, candidate string) judge.Decision {
 	t.Helper()

@@ -152,6 +152,9 @@ func (s *sitting) vote(ctx context.Context, vote int) (refused bool, err error) 
 	// Who is at fault shows a question to which any judge has the answer.
 	control := controlQuestion(s.question)
 	if _, _, err := s.exchange(ctx, control, vote, maxAsks); err != nil {
+		if errors.Is(err, errVoid) {
+			return false, fmt.Errorf("the judge gives no answer that can be read, also about a plain text: %w", err)
+		}
 		return false, fmt.Errorf("asking the judge about a plain text, after no answer about a candidate: %w", err)
 	}
 	return true, nil

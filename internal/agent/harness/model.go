@@ -135,11 +135,11 @@ func (p *parser) asked(m *Model) endpoint {
 
 // ParseAsked reads which model a section of the tester YAML names that is asked for
 // something else than candidates: model, api, base_url, api_key_env, reasoning_effort,
-// prices, and a budget of all that is asked. own are the keys that the section has beside
+// max_tokens, prices, and a budget of all that is asked. own are the keys that the section has beside
 // them.
 func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Problems) {
 	p := &parser{section: section, cfg: n}
-	p.closed(append([]string{"model", "api", "base_url", "api_key_env", "reasoning_effort", "budget", "prices"}, own...)...)
+	p.closed(append([]string{"model", "api", "base_url", "api_key_env", "reasoning_effort", "max_tokens", "budget", "prices"}, own...)...)
 	var m Model
 	at := p.asked(&m)
 	m.KeyEnv = p.keyName(at.key)

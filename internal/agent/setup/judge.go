@@ -106,8 +106,9 @@ func tryJudge(ctx context.Context, p *judge.Panel, rows []judge.Specimen, c Judg
 		return nil, untried(ctx, fmt.Errorf("%s: trying the judge: %w", c.Settings.Section.Pos, err))
 	}
 	if why := trial.Fault(); why != "" {
-		return nil, fault.Errorf(fault.Problems, "%s: the judge %s is not trusted: %s (choose another judge; judge.canaries: off runs with this one and labels every verdict)\n%s",
-			c.Settings.Section.Pos, c.Settings.Model.Model, why, strings.TrimRight(trial.Table(), "\n"))
+		said := fmt.Sprintf("%s: the judge %s is not trusted: %s (choose another judge; judge.canaries: off runs with this one and labels every verdict)\n%s",
+			c.Settings.Section.Pos, c.Settings.Model.Model, why, trial.Table())
+		return nil, fault.Errorf(fault.Problems, "%s", strings.TrimRight(said, "\n"))
 	}
 	c.Say("the judge " + c.Settings.Model.Model + " is trusted: " + trial.String())
 	return trial, nil

@@ -49,7 +49,7 @@ func Related(a, b string) bool {
 // Facts are the settings on which verdicts depend.
 func (s *Settings) Facts() map[string]any {
 	m := s.Model
-	return map[string]any{"model": m.Model, "api": m.API, "base_url": m.BaseURL, "reasoning_effort": m.Effort,
+	return map[string]any{"model": m.Model, "api": m.API, "base_url": m.BaseURL, "reasoning_effort": m.Effort, "max_tokens": m.MaxTokens,
 		"votes": s.Votes, "decide": s.Decide(), "unchecked": s.Unchecked, "prompt_version": judge.PromptVersion}
 }
 

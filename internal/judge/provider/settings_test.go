@@ -40,8 +40,8 @@ func TestSettings(t *testing.T) {
 	if problem != "" || s.Votes != 3 || s.Unanimous || s.Unchecked || s.Model.Model != "gpt-5.5" || s.Model.KeyEnv != "OPENAI_API_KEY" || len(s.Model.Prices) != 1 {
 		t.Errorf("%+v, %s", s, problem)
 	}
-	s, problem = parse(t, "judge: {model: m, api: messages, api_key_env: K, votes: 9, decide: unanimous, canaries: off, budget: {requests: 5, cost: 2}, prices: {m: {input: 1, output: 2}}}\n")
-	if problem != "" || s.Votes != 9 || !s.Unanimous || !s.Unchecked || s.Model.Total.Requests != 5 || s.Model.Total.Cost != 2 || s.Model.Requests != 0 || s.Model.KeyEnv != "K" {
+	s, problem = parse(t, "judge: {model: m, api: messages, api_key_env: K, max_tokens: 300, votes: 9, decide: unanimous, canaries: off, budget: {requests: 5, cost: 2}, prices: {m: {input: 1, output: 2}}}\n")
+	if problem != "" || s.Votes != 9 || !s.Unanimous || !s.Unchecked || s.Model.Total.Requests != 5 || s.Model.Total.Cost != 2 || s.Model.Requests != 0 || s.Model.KeyEnv != "K" || s.Model.MaxTokens != 300 || s.Facts()["max_tokens"] != int64(300) {
 		t.Errorf("%+v, %s", s, problem)
 	}
 	with := provider.WithModel(s.Section, "other")
@@ -63,6 +63,7 @@ func TestMistakes(t *testing.T) {
 		"judge:\n  model: m\n  trusted: yes\n":     "tester.yaml:7:12: judge.trusted must be sha256:",
 		"judge:\n  model: m\n  budget: {}\n":       "tester.yaml:7:11: judge.budget sets no bound",
 		"judge: {model: m, budget: {cost: 1}}\n":   `judge.budget.cost needs the price of model "m" (add judge.prices`,
+		"judge:\n  model: m\n  max_tokens: 0\n":    "tester.yaml:7:15: judge.max_tokens must be from 1 to 2147483648",
 		"judge: {model: m, api: soap}\n":           "judge.api must be one of: chat, messages, responses",
 		"judge: {model: m, api_key_env: sk-123}\n": "judge.api_key_env is not the name of a variable",
 	} {
