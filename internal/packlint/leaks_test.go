@@ -5,9 +5,12 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -115,6 +118,28 @@ func gzipOf(t *testing.T, content string) string {
 	return b.String()
 }
 
+func utf16Of(text string) string {
+	b := []byte("\xff\xfe")
+	for _, unit := range utf16.Encode([]rune(text)) {
+		b = binary.LittleEndian.AppendUint16(b, unit)
+	}
+	return string(b)
+}
+
+// prefixed puts a mark before each line of a text that is not empty.
+func prefixed(mark, text string) string {
+	return mark + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n"+mark) + "\n"
+}
+
+// quotedLines are the lines of a text as they are within strings of JSON.
+func quotedLines(text string) (out []string) {
+	for line := range strings.Lines(text) {
+		quoted := strconv.Quote(line)
+		out = append(out, quoted[1:len(quoted)-1])
+	}
+	return out
+}
+
 // TestLeaks puts copies of what a row hides where its agent finds them. Digests, which
 // are the weak comparison, know the first one alone.
 func TestLeaks(t *testing.T) {
@@ -136,6 +161,13 @@ func TestLeaks(t *testing.T) {
 		"shuffled and laid out": {"assets/ws/x", strings.ReplaceAll(shuffle(leakTests), "    ", "\t"), "has the lines, in another order, of"},
 		"shuffled reformatted":  {"assets/ws/x", shuffle(reformatted), "has the words, in another order, of"},
 		"within more":           {"assets/ws/README.md", "# How this is tested\n\n```\n" + leakTests + "```\nThat is all.\n", "contains the lines of"},
+		"with a mark":           {"assets/ws/x", "\ufeff" + leakTests, "is the same as"},
+		"in UTF-16":             {"assets/ws/x", utf16Of(leakTests), "is the same as"},
+		"commented out":         {"assets/ws/x.py", prefixed("# ", leakTests), "in another"},
+		"quoted":                {"assets/ws/x.md", "He wrote:\n" + prefixed("> ", leakTests), "contains the lines of"},
+		"as a patch":            {"assets/ws/fix.patch", "--- /dev/null\n+++ b/t/test_outputs.py\n@@ -0,0 +1,20 @@\n" + prefixed("+", leakTests), "contains the lines of"},
+		"in a row":              {"assets/ws/rows.jsonl", `{"id": 1}` + "\n" + `{"id": 2, "test": ` + strconv.Quote(leakTests) + "}\n", "assets/ws/rows.jsonl: its member /test" + gets + "is the same as"},
+		"in a notebook":         {"assets/ws/x.ipynb", `{"cells": [{"cell_type": "code", "source": ["` + strings.Join(quotedLines(leakTests), `", "`) + `"]}]}`, "its member /cells/0/source" + gets + "is the same as"},
 		"in a zip":              {"assets/ws/x.dat", zipOf(t, "in/here.py", leakTests), `assets/ws/x.dat: its member in/here.py` + gets + "is the same as"},
 		"in a tar":              {"assets/ws/x.dat", tarOf(t, "here.py", shuffle(leakTests)), `its member here.py` + gets + "has the lines"},
 		"in a tar.gz":           {"assets/ws/x.dat", gzipOf(t, tarOf(t, "here.py", leakTests)), `its member here.py`},
@@ -187,6 +219,8 @@ func TestHonestFiles(t *testing.T) {
 		"the bug is an order":        {"assets/ws/gcd.py": strings.Replace(leakSolution, "gcd(b, a % b)", "gcd(a % b, b)", 1)},
 		"the bug is a line too much": {"assets/ws/gcd.py": strings.Replace(leakSolution, "    return a\n", "    return a\n    a += 1\n", 1)},
 		"the bug is a missing line":  {"assets/ws/gcd.py": strings.Replace(leakSolution, "        return a\n", "", 1)},
+		"the bug is a comment":       {"assets/ws/gcd.py": strings.Replace(leakSolution, "        return a\n", "        # return a\n", 1)},
+		"texts of a data set":        {"assets/ws/in.jsonl": `{"text": "alpha, beta\ngamma\ndelta"}` + "\n", "eval/t/expected.json": `["alpha, beta\ngamma\ndelta"]` + "\n"},
 		"lines to be sorted":         {"assets/ws/in.csv": shuffle(table), "eval/t/expected.csv": table},
 		"text to be laid out":        {"assets/ws/in.json": `{"alpha": 1, "beta": [1, 2, 3]}`, "eval/t/expected.json": "{\n  \"alpha\": 1,\n  \"beta\": [1, 2, 3]\n}\n"},
 		"empty modules":              {"assets/ws/__init__.py": "", "eval/t/__init__.py": ""},

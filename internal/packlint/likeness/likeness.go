@@ -8,10 +8,13 @@ package likeness
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"hash/maphash"
+	"iter"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,7 +42,7 @@ type How uint8
 // The ways, the closest first.
 const (
 	Same     How = 1 << iota // apart from line ends, and blanks around it
-	LaidOut                  // apart from blanks, commas and the kind of quotes
+	LaidOut                  // apart from blanks, commas, the kind of quotes and what all lines begin with
 	Shuffled                 // the same lines in another order
 	Reworded                 // the same words in another order, apart from punctuation
 	Contains                 // all lines of the other, and more
@@ -81,7 +84,7 @@ func Of(content []byte) Marks {
 	if len(content) > maxText {
 		return ofDigest(digest.Bytes(content))
 	}
-	text := bytes.TrimSpace(content)
+	text := bytes.TrimSpace(decoded(content))
 	if len(text) < minText {
 		return Marks{}
 	}
@@ -94,6 +97,27 @@ func Of(content []byte) Marks {
 	return m
 }
 
+// decoded returns a text without its byte order mark, and one in UTF-16 that has such a
+// mark in UTF-8.
+func decoded(content []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(content, []byte("\xef\xbb\xbf")):
+		return content[3:]
+	case bytes.HasPrefix(content, []byte("\xff\xfe")):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(content, []byte("\xfe\xff")):
+		order = binary.BigEndian
+	default:
+		return content
+	}
+	units := make([]uint16, 0, len(content)/2)
+	for at := 2; at+1 < len(content); at += 2 {
+		units = append(units, order.Uint16(content[at:]))
+	}
+	return []byte(string(utf16.Decode(units)))
+}
+
 // text takes the marks that outlive a change of layout or order.
 func (m *Marks) text(text []byte) {
 	var all maphash.Hash
@@ -101,13 +125,17 @@ func (m *Marks) text(text []byte) {
 	var bare []byte
 	var size int
 	var shuffled, words, count uint64
-	for line := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		bare = strip(bare[:0], line)
+	mark := markOfAll(text)
+	for line := range linesOf(text) {
+		bare = strip(bare[:0], bytes.TrimPrefix(line, mark))
 		_, _ = all.Write(bare)
 		size += len(bare)
 		if len(bare) > 0 {
 			h := mix(maphash.Bytes(seed, bare), 4)
 			shuffled += h
+			if inner := bytes.TrimLeft(bare, lineMarks); len(inner) < len(bare) {
+				bare, h = inner, mix(maphash.Bytes(seed, inner), 4)
+			}
 			if len(bare) >= minLine && len(m.lines) <= maxLines {
 				m.lines = append(m.lines, h)
 			}
@@ -128,6 +156,26 @@ func (m *Marks) text(text []byte) {
 	if count >= minWords {
 		m.whole[3] = mix(words+count, 3)
 	}
+}
+
+// lineMarks are what lines begin with where they are quoted, commented out, or lines of a
+// patch. One such line tells a wrong program from a right one, so they are left out where
+// a longer text is searched for lines, or if all lines begin so.
+const lineMarks = "+->#*/|%"
+
+func linesOf(text []byte) iter.Seq[[]byte] {
+	return bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' })
+}
+
+// markOfAll returns the marks with which all lines of a text begin.
+func markOfAll(text []byte) []byte {
+	mark := text[:len(text)-len(bytes.TrimLeft(text, lineMarks))]
+	for line := range linesOf(text) {
+		for !bytes.HasPrefix(line, mark) {
+			mark = mark[:len(mark)-1]
+		}
+	}
+	return mark
 }
 
 // strip appends a line without what formatters change.

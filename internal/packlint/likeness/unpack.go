@@ -36,7 +36,8 @@ type Content interface {
 
 // Walk calls each for a file, whose digest is known, and for everything in it if it is
 // an archive or compressed: zip, tar, gzip, bzip2, zstd. Beyond its bounds, and where an archive is
-// broken, it goes no further. The error is that of reading the file.
+// broken, it goes no further. A text in JSON that is a program is a member, too. The error
+// is that of reading the file.
 func Walk(f Content, size int64, sum string, each func(member string, content []byte, m Marks)) error {
 	head := make([]byte, headSize)
 	n, err := f.ReadAt(head, 0)
@@ -47,7 +48,7 @@ func Walk(f Content, size int64, sum string, each func(member string, content []
 	if kind == plain && size <= maxText {
 		data, err := io.ReadAll(io.LimitReader(f, maxText+1))
 		if err == nil {
-			each("", data, Of(data))
+			look("", data, each)
 		}
 		return err
 	}
@@ -169,7 +170,7 @@ func (u *unpacker) plain(name string, r io.Reader) {
 		return
 	}
 	if len(data) <= maxText {
-		u.each(name, data, Of(data))
+		look(name, data, u.each)
 		return
 	}
 	sum := sha256.New()
@@ -191,6 +192,9 @@ func (u *unpacker) tar(name string, r io.Reader, depth int) {
 	}
 }
 
+// zipBzip2 is the method of members that bzip2 has compressed.
+const zipBzip2 = 12
+
 func (u *unpacker) zip(name string, at io.ReaderAt, size int64, depth int) {
 	directory := &counted{ReaderAt: at, left: maxDirectory}
 	z, err := zip.NewReader(directory, size)
@@ -198,6 +202,7 @@ func (u *unpacker) zip(name string, at io.ReaderAt, size int64, depth int) {
 		return
 	}
 	directory.left = -1
+	z.RegisterDecompressor(zipBzip2, func(r io.Reader) io.ReadCloser { return io.NopCloser(bzip2.NewReader(r)) })
 	for _, f := range z.File {
 		if u.members++; u.members > maxMembers || u.left <= 0 {
 			return
