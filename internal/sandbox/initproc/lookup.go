@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/lazyregexp"
 	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/platform"
 )
 
 // The words by which the helper answers.
@@ -162,11 +163,20 @@ func (q Lookup) shell(ctx context.Context, e sandbox.Sandboxes, argv []string) (
 		return "", out, fmt.Errorf("creating a sandbox: %w", err)
 	}
 	defer func() { err = errors.Join(err, box.Close(context.WithoutCancel(ctx))) }()
-	var text bytes.Buffer
-	out, err = box.Run(ctx, sandbox.Streams{Stdout: &text})
+	var text, why bytes.Buffer
+	out, err = box.Run(ctx, sandbox.Streams{Stdout: &text, Stderr: &why})
+	if err == nil && out.End == sandbox.Exited && out.ExitCode != 0 && strings.Contains(why.String(), foreignFormat) {
+		return "", out, sandbox.Unusable(fmt.Errorf("image %s says that it is for %s, and its %s is a program for another machine (%s): build or pull it for the machine that it runs on",
+			q.Image.Ref, platform.Platform{OS: q.Image.OS, Arch: q.Image.Arch, Variant: q.Image.Variant}, argv[0], foreignFormat))
+	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 	return lines[len(lines)-1], out, err // what a profile prints comes before it
 }
+
+// foreignFormat is what runtimes write of a program that the kernel cannot start, in a
+// container that they have started already. The engines tell of the exit status alone,
+// which is not the same in all versions.
+const foreignFormat = "exec format error"
 
 // helper asks the helper for a command, in an image without a shell.
 func (q Lookup) helper(ctx context.Context, e sandbox.Sandboxes, name string) (missing string, err error) {

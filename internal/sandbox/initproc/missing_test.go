@@ -2,6 +2,7 @@ package initproc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -33,6 +34,13 @@ func TestMissing(t *testing.T) {
 	}
 	if name, err := ask("sh", "-lc", "agent"); name != "agent" || err != nil {
 		t.Errorf("after a profile that prints: %q, %v", name, err)
+	}
+	programs["sh"] = func(_ context.Context, p *sandboxtest.Process) int {
+		fmt.Fprintln(p.Stderr, "exec /bin/sh: exec format error")
+		return 1
+	}
+	if name, err := ask("sh", "-lc", "agent"); name != "" || !errors.Is(err, sandbox.ErrUnusable) || !strings.Contains(err.Error(), "for another machine") {
+		t.Errorf("a shell of another machine: %q, %v", name, err)
 	}
 	programs["sh"] = func(_ context.Context, p *sandboxtest.Process) int {
 		fmt.Fprintln(p.Stdout, "who knows")
