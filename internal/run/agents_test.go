@@ -196,7 +196,7 @@ func (a *agents) program(path, model string) sandboxtest.Program {
 func ask(ctx context.Context, p *sandboxtest.Process, path, model, token string) int {
 	body := map[string]any{"model": model, "stream": true, "input": []any{map[string]any{"type": "message", "role": "user",
 		"content": []any{map[string]any{"type": "input_text", "text": "hello"}}}}}
-	if path == "/v1/messages" {
+	if path != "/v1/responses" {
 		body = map[string]any{"model": model, "stream": true, "max_tokens": 10, "messages": []any{map[string]any{"role": "user", "content": "hello"}}}
 	}
 	b, _ := json.Marshal(body)

@@ -220,6 +220,7 @@ func TestVariables(t *testing.T) {
 func TestCommandWithProvider(t *testing.T) {
 	for api, tt := range map[string]struct{ path, token string }{
 		"openai_responses":   {"/v1/responses", "OPENAI_API_KEY="},
+		"openai_chat":        {"/v1/chat/completions", "OPENAI_API_KEY="},
 		"anthropic_messages": {"/v1/messages", "ANTHROPIC_API_KEY="},
 	} {
 		for requests, passes := range map[int]int{1: 0, 2: 6} {

@@ -47,8 +47,12 @@ func parseCommand(p *parser) Harness {
 		image:        p.image(),
 	}
 	c.inside = p.given("task_file") || namesOwn(c.argv)
-	if api := p.api(); api != nil {
+	if apis := p.apis(); apis != nil {
+		api := apis[0]
 		c.relay, c.key = p.relay(api.name, api.baseURL, "", ""), api.key
+		for _, more := range apis[1:] {
+			c.relay.Also = append(c.relay.Also, more.name)
+		}
 		c.env, c.relay.KeyEnv = p.forwarded(api.key)
 		c.relay.KeyEnv = cmp.Or(c.relay.KeyEnv, api.key)
 	} else {
@@ -99,7 +103,7 @@ func (c *command) Needs() Needs {
 	n := Needs{Argv: slices.Clone(c.argv), Env: slices.Clone(c.env), Domains: slices.Clone(c.domains), Files: c.files, Image: c.image}
 	if c.relay != nil {
 		r := *c.relay
-		r.Prices = maps.Clone(r.Prices)
+		r.Prices, r.Also = maps.Clone(r.Prices), slices.Clone(r.Also)
 		n.Relay = &r
 	}
 	return n

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"slices"
 	"strings"
 
 	"securebench/internal/lazyregexp"
@@ -81,14 +82,16 @@ func (p *parser) image() string {
 type providerAPI struct{ name, baseURL, key string }
 
 func providerAPIs() []providerAPI {
+	const openai, key = "https://api.openai.com", "OPENAI_API_KEY"
 	return []providerAPI{
-		{"openai_responses", "https://api.openai.com", "OPENAI_API_KEY"},
-		{"anthropic_messages", "https://api.anthropic.com", "ANTHROPIC_API_KEY"},
+		{ResponsesAPI, openai, key},
+		{ChatAPI, openai, key},
+		{MessagesAPI, "https://api.anthropic.com", "ANTHROPIC_API_KEY"},
 	}
 }
 
-// api reads what the command speaks with its provider, nil if it has none.
-func (p *parser) api() *providerAPI {
+// apis reads what the command speaks with its provider, nil if it has none.
+func (p *parser) apis() []providerAPI {
 	if !p.given("model") {
 		for _, key := range []string{"api", "base_url", "budget", "prices", "allow_external_tools", "auth"} {
 			if n, what := p.get(key); n != nil {
@@ -99,21 +102,52 @@ func (p *parser) api() *providerAPI {
 		p.prices(&Relay{})
 		return nil
 	}
-	all := providerAPIs()
 	n, what := p.get("api")
 	if n == nil {
-		return &all[0]
+		return providerAPIs()[:1]
 	}
-	for i := range all {
-		if n.Kind == source.String && strings.TrimSpace(n.Text) == all[i].name {
-			return &all[i]
+	items := []*source.Node{n}
+	if n.Kind == source.List && len(n.Items) > 0 {
+		items = n.Items
+	}
+	var out []providerAPI
+	for _, it := range items {
+		api, fix := p.providerAPI(it, out)
+		if api == nil {
+			p.ps.Add(it.Pos, fix, "%s must be one of: %s; or a list of those of one provider", what, strings.Join(apiNames(), ", "))
+			return providerAPIs()[:1]
 		}
+		out = append(out, *api)
 	}
-	p.ps.Add(n.Pos, "", "%s must be one of: %s, %s", what, all[0].name, all[1].name)
-	return &all[0]
+	return out
+}
+
+// providerAPI reads an API, nil if it is none or does not go with those before it.
+func (p *parser) providerAPI(n *source.Node, before []providerAPI) (api *providerAPI, fix string) {
+	all := providerAPIs()
+	i := slices.IndexFunc(all, func(a providerAPI) bool { return n.Kind == source.String && strings.TrimSpace(n.Text) == a.name })
+	switch {
+	case i < 0:
+		return nil, ""
+	case slices.Contains(before, all[i]):
+		return nil, "name each once"
+	case len(before) > 0 && before[0].key != all[i].key:
+		return nil, all[i].name + " has the key " + all[i].key
+	}
+	return &all[i], ""
+}
+
+// apiNames are the names of what a command can speak.
+func apiNames() []string {
+	var out []string
+	for _, a := range providerAPIs() {
+		out = append(out, a.name)
+	}
+	return out
 }
 
 // baseURLs are the variables that lead the providers' own libraries to the relay.
 func baseURLs() []string {
-	return []string{"ANTHROPIC_BASE_URL=http://" + RelayAddress, "OPENAI_BASE_URL=http://" + RelayAddress + "/v1"}
+	const root, v1 = "http://" + RelayAddress, "http://" + RelayAddress + "/v1"
+	return []string{"ANTHROPIC_BASE_URL=" + root, "OPENAI_API_BASE=" + v1, "OPENAI_BASE_URL=" + v1}
 }

@@ -46,6 +46,10 @@ func TestOwnAgent(t *testing.T) {
 		t.Fatal(problem)
 	}
 	n = h.Needs()
+	if both, problem := parse(t, "command", "{command: [run], api: [openai_chat, openai_responses], model: m}"); problem != "" ||
+		both.Needs().Relay.API != harness.ChatAPI || !slices.Equal(both.Needs().Relay.Also, []string{harness.ResponsesAPI}) || both.Needs().Relay.KeyEnv != "OPENAI_API_KEY" {
+		t.Errorf("needs %+v, %s", both.Needs().Relay, problem)
+	}
 	if n.Relay.BaseURL != "https://api.anthropic.com" || n.Relay.KeyEnv != "ANTHROPIC_API_KEY" || n.Files.Content || len(n.Files.Paths) != 2 {
 		t.Errorf("needs %+v", n)
 	}
@@ -55,21 +59,25 @@ func TestOwnAgent(t *testing.T) {
 // with what to do.
 func TestOwnAgentProblems(t *testing.T) {
 	for in, want := range map[string]string{
-		"files: ../agent":               `harness.config.files "../agent": `,
-		"files: /srv/agent":             `harness.config.files "/srv/agent": `,
-		"files: .":                      `harness.config.files ".": `,
-		"files: []":                     "harness.config.files is empty (name what the agent needs, or leave it out)",
-		"files: [a, 7]":                 "harness.config.files must be a non-empty string, not a number",
-		"image: 'a b'":                  "harness.config.image must be the name of an image (write one such as my-agent:1)",
-		"image: -v":                     "harness.config.image must be the name of an image",
-		"api: chat":                     "harness.config.api is about a provider, and the command has none (add harness.config.model",
-		"model: m, api: chat":           "harness.config.api must be one of: openai_responses, anthropic_messages",
-		"budget: {requests: 1}":         "harness.config.budget is about a provider, and the command has none",
-		"budget: {request: 1}":          `harness.config.budget contains unsupported field "request"`,
-		"model: m, budget: {cost: 1}":   `harness.config.budget.cost needs the price of model "m"`,
-		"model: '-m'":                   "harness.config.model may have only",
-		"model: m, base_url: 'ftp://a'": "harness.config.base_url must begin with https://",
-		"model: m, auth: login":         "harness.config.auth must be api_key",
+		"files: ../agent":     `harness.config.files "../agent": `,
+		"files: /srv/agent":   `harness.config.files "/srv/agent": `,
+		"files: .":            `harness.config.files ".": `,
+		"files: []":           "harness.config.files is empty (name what the agent needs, or leave it out)",
+		"files: [a, 7]":       "harness.config.files must be a non-empty string, not a number",
+		"image: 'a b'":        "harness.config.image must be the name of an image (write one such as my-agent:1)",
+		"image: -v":           "harness.config.image must be the name of an image",
+		"api: chat":           "harness.config.api is about a provider, and the command has none (add harness.config.model",
+		"model: m, api: chat": "harness.config.api must be one of: openai_responses, openai_chat, anthropic_messages; or a list of those of one provider",
+		"model: m, api: []":   "harness.config.api must be one of",
+		"model: m, api: [openai_chat, openai_chat]":        "or a list of those of one provider (name each once)",
+		"model: m, api: [openai_chat, anthropic_messages]": "(anthropic_messages has the key ANTHROPIC_API_KEY)",
+		"model: m, api: [openai_chat, {}]":                 "harness.config.api must be one of",
+		"budget: {requests: 1}":                            "harness.config.budget is about a provider, and the command has none",
+		"budget: {request: 1}":                             `harness.config.budget contains unsupported field "request"`,
+		"model: m, budget: {cost: 1}":                      `harness.config.budget.cost needs the price of model "m"`,
+		"model: '-m'":                                      "harness.config.model may have only",
+		"model: m, base_url: 'ftp://a'":                    "harness.config.base_url must begin with https://",
+		"model: m, auth: login":                            "harness.config.auth must be api_key",
 	} {
 		_, problem := parse(t, "command", "{command: [run], "+in+"}")
 		if !strings.Contains(problem, want) {

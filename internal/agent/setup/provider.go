@@ -93,6 +93,9 @@ func (p *Provider) Relay() (*relay.Relay, error) {
 	cfg := relay.Config{API: relay.API(s.API), BaseURL: s.BaseURL, Key: func() string { return key }, Model: s.Model, SmallModel: s.SmallModel,
 		AllowExternalTools: s.AllowExternalTools, Transport: p.Transport, Notice: p.Warn,
 		Total: p.Total(), Budget: relay.Budget{Requests: s.Requests, Tokens: s.Tokens, Cost: s.Cost}, Prices: map[string]relay.Price{}}
+	for _, api := range s.Also {
+		cfg.Also = append(cfg.Also, relay.API(api))
+	}
 	for model, price := range s.Prices {
 		cfg.Prices[model] = relay.Price(price)
 	}

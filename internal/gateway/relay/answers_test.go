@@ -13,6 +13,7 @@ import (
 func TestRefusalsAreCounted(t *testing.T) {
 	for api, c := range map[API]struct{ wrong, right, body, stream, says string }{
 		Responses: {"/v1/chat/completions", pathResponses, codexBody, codexStream, "only POST /v1/responses is served here, because harness.config says api: openai_responses"},
+		Chat:      {pathMessages, pathChat, chatBody, chatStream, "only POST /v1/chat/completions is served here, because harness.config says api: openai_chat; an agent that speaks the Messages API needs api: anthropic_messages"},
 		Messages:  {pathResponses, pathMessages, claudeBody, claudeStream, "only POST /v1/messages is served here, because harness.config says api: anthropic_messages"},
 	} {
 		base := provider(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -56,6 +57,9 @@ func TestAnswersAreCounted(t *testing.T) {
 			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"" + delta + "\"}}\n\n" +
 			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"" + stop + "\"},\"usage\":{\"output_tokens\":10}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 	}
+	completion := func(delta, stop string) string {
+		return "data: {\"choices\":[{\"delta\":" + delta + "}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"" + stop + "\"}],\"usage\":{\"prompt_tokens\":6,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n"
+	}
 	for name, c := range map[string]struct {
 		api  API
 		text string
@@ -74,6 +78,19 @@ func TestAnswersAreCounted(t *testing.T) {
 		"a message":          {Messages, message("text", "text_delta", "end_turn"), map[string]int64{Answers: 1}},
 		"a message, cut off": {Messages, message("text", "text_delta", "max_tokens"), map[string]int64{Answers: 1, Truncated: 1}},
 		"thoughts alone":     {Messages, message("thinking", "thinking_delta", "end_turn"), map[string]int64{Answers: 1, Empty: 1}},
+		"chat":               {Chat, completion(`{"content":"4"}`, "stop"), map[string]int64{Answers: 1}},
+		"chat, a call":       {Chat, chatStream, map[string]int64{Answers: 1}},
+		"chat, an old call":  {Chat, completion(`{"function_call":{"name":"f","arguments":"{}"}}`, "function_call"), map[string]int64{Answers: 1}},
+		"chat, cut off":      {Chat, completion(`{"content":"4"}`, "length"), map[string]int64{Answers: 1, Truncated: 1}},
+		"chat, thoughts":     {Chat, completion(`{"reasoning_content":"hm"}`, "length"), map[string]int64{Answers: 1, Truncated: 1, Empty: 1}},
+		"chat, blanks":       {Chat, completion(`{"content":"\n "}`, "stop"), map[string]int64{Answers: 1, Empty: 1}},
+		"chat, parts":        {Chat, completion(`{"content":[{"type":"text","text":"4"}]}`, "stop"), map[string]int64{Answers: 1}},
+		"chat, a refusal":    {Chat, completion(`{"refusal":"no"}`, "stop"), map[string]int64{Answers: 1, Declined: 1}},
+		"chat, a filter":     {Chat, completion(`{"content":"4"}`, "content_filter"), map[string]int64{Answers: 1, Declined: 1}},
+		"chat, no usage":     {Chat, "data: {\"choices\":[{\"delta\":{\"content\":\"4\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", map[string]int64{Answers: 1, Guessed: 1}},
+		"chat, an error":     {Chat, "data: {\"choices\":[{\"delta\":{\"content\":\"4\"}}]}\n\ndata: {\"error\":{\"message\":\"x\"}}\n\ndata: [DONE]\n\n", map[string]int64{}},
+		"whole chat":         {Chat, `{"choices":[{"message":{"content":null},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, map[string]int64{Answers: 1, Truncated: 1, Empty: 1}},
+		"whole chat, none":   {Chat, `{"error":{"message":"x"}}`, map[string]int64{}},
 		"a refusal":          {Messages, message("text", "text_delta", "refusal"), map[string]int64{Answers: 1, Declined: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,11 +103,7 @@ func TestAnswersAreCounted(t *testing.T) {
 				_, _ = io.WriteString(w, c.text)
 			})
 			g := start(t, newRelay(t, config(c.api, base))).listen()
-			path, body := pathResponses, codexBody
-			if c.api == Messages {
-				path, body = pathMessages, claudeBody
-			}
-			g.post(path, body)
+			g.post(apis[c.api].path, apis[c.api].body)
 			u := g.Usage()
 			if _, cut := g.Words(); (cut != "") != (c.want[Truncated] > 0) {
 				t.Errorf("the last answer was cut off: %q", cut)

@@ -65,10 +65,10 @@ type ticket struct {
 
 // ticket returns the part of a request.
 func (b *budget) ticket(req wire.Request) ticket {
-	input := wire.Guess(int64(len(req.Body)))
-	most := wire.Usage{Input: input, Output: min(cmp.Or(max(req.Output, 0), reserveOutput), maxOutput)}
-	return ticket{req.Model, input + reserveOutput, b.price(req.Model, wire.Usage{Input: input, Output: reserveOutput}),
-		most, b.price(req.Model, most)}
+	input, answers := wire.Guess(int64(len(req.Body))), max(req.Answers, 1)
+	usual := wire.Usage{Input: input, Output: answers * reserveOutput}
+	most := wire.Usage{Input: input, Output: answers * min(cmp.Or(max(req.Output, 0), reserveOutput), maxOutput)}
+	return ticket{req.Model, input + usual.Output, b.price(req.Model, usual), most, b.price(req.Model, most)}
 }
 
 // admit lets a request through if the attempt and the run can pay for it. settle

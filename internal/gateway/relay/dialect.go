@@ -56,7 +56,7 @@ const (
 )
 
 // dialects are those that the relay can serve.
-func dialects() []*dialect { return []*dialect{responses(), messages()} }
+func dialects() []*dialect { return []*dialect{responses(), messages(), chat()} }
 
 // dialectOf returns the dialect of an API, nil if there is none.
 func dialectOf(api API) *dialect {

@@ -64,6 +64,13 @@ func TestKeyStaysInTheParent(t *testing.T) {
 			w.Header().Set("X-Key", form)
 		}
 	}
+	for api := range apis {
+		t.Run(string(api), func(t *testing.T) { testKeyStays(t, api, forms, handler) })
+	}
+}
+
+func testKeyStays(t *testing.T, api API, forms []string, handler func(status int, kind, form string, split bool) http.HandlerFunc) {
+	line, body := "POST "+apis[api].path, apis[api].body
 	for _, form := range forms {
 		for _, c := range []struct {
 			status int
@@ -75,12 +82,12 @@ func TestKeyStaysInTheParent(t *testing.T) {
 		} {
 			base := provider(t, handler(c.status, c.kind, form, c.split))
 			weak := httptest.NewServer(weakProxy(base))
-			if got := raw(t, weak.Listener.Addr().String(), request1("POST /v1/responses", "Connection: close\r\n", codexBody)); len(leaks(got)) == 0 {
+			if got := raw(t, weak.Listener.Addr().String(), request1(line, "Connection: close\r\n", body)); len(leaks(got)) == 0 {
 				t.Errorf("the weak set-up shows no key: %s", got)
 			}
 			weak.Close()
-			g := start(t, newRelay(t, config(Responses, base))).listen()
-			got := raw(t, g.address, request1("POST /v1/responses", "Connection: close\r\n", codexBody))
+			g := start(t, newRelay(t, config(api, base))).listen()
+			got := raw(t, g.address, request1(line, "Connection: close\r\n", body))
 			if found := leaks(got); len(found) > 0 || len(got) < 10 {
 				t.Errorf("%d %s: the agent sees %v: %s", c.status, c.kind, found, got)
 			}
@@ -117,6 +124,13 @@ func (*endless) Close() error { return nil }
 
 // TestHostileProvider: whatever a provider sends is bounded and named.
 func TestHostileProvider(t *testing.T) {
+	for api := range apis {
+		t.Run(string(api), func(t *testing.T) { testHostileProvider(t, api) })
+	}
+}
+
+func testHostileProvider(t *testing.T, api API) {
+	body, stream := apis[api].body, apis[api].stream
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	for range 64 {
@@ -141,12 +155,12 @@ func TestHostileProvider(t *testing.T) {
 		{"redirect", "Location: https://evil.example/", 307, "", false, providerFailed, 0, true},
 		{"no content", "", 204, "", false, providerFailed, 0, true},
 		{"page", "Content-Type: text/html", 200, "<html>", false, providerFailed, 0, true},
-		{"cut stream", eventStream, 200, codexStream[:len(codexStream)/2], false, responseCut, 0, false},
-		{"wrong usage", eventStream, 200, strings.ReplaceAll(codexStream, ":100", ":-100"), false, "", 0, false},
+		{"cut stream", eventStream, 200, stream[:strings.Index(stream, "\n\n")], false, responseCut, 0, false},
+		{"wrong usage", eventStream, 200, strings.ReplaceAll(stream, ":100", ":-100"), false, "", 0, false},
 	} {
 		source := &endless{text: c.text}
 		asked := 0
-		r := with(t, Responses, func(*http.Request) (*http.Response, error) {
+		r := with(t, api, func(*http.Request) (*http.Response, error) {
 			asked++
 			response := respond(c.status, c.header, c.text)
 			if c.forever {
@@ -155,7 +169,7 @@ func TestHostileProvider(t *testing.T) {
 			return response, nil
 		})
 		g := start(t, r)
-		w := g.call(t.Context(), codexBody)
+		w := g.call(t.Context(), body)
 		if got := g.reasons(); len(got) != 1 || got[0] != string(c.reason) {
 			t.Errorf("%s: %v", c.name, got)
 		}

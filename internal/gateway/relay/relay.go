@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"securebench/internal/gateway/allowance"
@@ -33,6 +34,7 @@ type API string
 const (
 	Responses API = "openai_responses"   // of OpenAI: POST /v1/responses
 	Messages  API = "anthropic_messages" // of Anthropic: POST /v1/messages
+	Chat      API = "openai_chat"        // of OpenAI and many others: POST /v1/chat/completions
 )
 
 // Config is shared by all attempts of a run. API, BaseURL, Key and Model are
@@ -81,6 +83,9 @@ type Relay struct {
 	transport http.RoundTripper
 	pace      pace
 	notice    notice
+
+	// spare says that the provider refuses to be asked for the usage of a stream.
+	spare atomic.Bool
 
 	asking    chan struct{}     // has room for who uses what follows
 	rejected  error             // that the provider rejects the configuration

@@ -33,6 +33,7 @@ const (
 const (
 	codexBody  = `{"model":"model-1","stream":true,"store":false,"input":"hi"}`
 	claudeBody = `{"model":"model-1","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"hi"}]}`
+	chatBody   = `{"model":"model-1","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
 )
 
 const codexStream = "event: response.output_item.done\ndata: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\"}}\n\n" +
@@ -40,6 +41,29 @@ const codexStream = "event: response.output_item.done\ndata: {\"type\":\"respons
 
 const claudeStream = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":60,\"cache_read_input_tokens\":40,\"output_tokens\":1}}}\n\n" +
 	"event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":10}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+
+const chatStream = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},\"finish_reason\":null}],\"usage\":null}\n\n" +
+	"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}],\"usage\":null}\n\n" +
+	"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":10,\"total_tokens\":110,\"prompt_tokens_details\":{\"cached_tokens\":40}}}\n\ndata: [DONE]\n\n"
+
+// spoken is what an agent and a provider say in a dialect, and how a piece of a text
+// comes.
+type spoken struct {
+	path, body, stream, piece string
+	// told is an answer that is one JSON text.
+	told string
+}
+
+// apis are the dialects. An answer uses 100 tokens, 40 of them from a cache, and 10 of
+// output.
+var apis = map[API]spoken{
+	Responses: {pathResponses, codexBody, codexStream, "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":%q}\n\n",
+		`{"output":[{"type":"function_call"}],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":40},"output_tokens":10}}`},
+	Messages: {pathMessages, claudeBody, claudeStream, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":%q}}\n\n",
+		`{"content":[{"type":"tool_use"}],"usage":{"input_tokens":60,"cache_read_input_tokens":40,"output_tokens":10}}`},
+	Chat: {pathChat, chatBody, chatStream, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"finish_reason\":null}],\"usage\":null}\n\n",
+		`{"choices":[{"index":0,"message":{"tool_calls":[{"function":{"name":"f"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":40},"completion_tokens":10}}`},
+}
 
 // agent is an attempt whose agent the test plays.
 type agent struct {
@@ -169,7 +193,7 @@ func TestEndpoints(t *testing.T) {
 		seen = append(seen, r.Method+" "+r.RequestURI)
 		mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, codexStream+claudeStream)
+		io.WriteString(w, codexStream+claudeStream+chatStream)
 	})
 	weak := httptest.NewServer(weakProxy(base))
 	defer weak.Close()
@@ -185,15 +209,22 @@ func TestEndpoints(t *testing.T) {
 		"POST /v1/messages/batches", "GET /v1/organization/usage", "GET /v1/responses/resp_1", "POST /v1/responses/compact",
 		"DELETE /v1/models", "HEAD /v1/models", "GET /v1/models/x", "OPTIONS /v1/models", "TRACE /v1/models", "PUT /v1/messages",
 		"POST //v1/messages", "POST /v1/messages/", "POST /v1/../v1/messages/", "POST /v1/%6dessages", "POST /V1/messages",
-		"POST http://evil.example/v1/messages", "POST /v1/messages;x", "POST /v1/chat/completions", "GET /", "GET /debug/pprof/",
+		"POST http://evil.example/v1/messages", "POST /v1/messages;x", "POST /v1/completions", "POST /v1/embeddings", "GET /v1/chat/completions", "POST /chat/completions",
+		"POST /v1/chat/completions/", "GET /v1/chat/completions/chatcmpl-1", "POST /openai/deployments/x/chat/completions", "GET /", "GET /debug/pprof/",
 	}
-	for _, api := range []API{Responses, Messages} {
-		own, other, body, query := "/v1/responses", "/v1/messages", codexBody, "?stream=true"
+	for api, c := range apis {
+		own, body, query := c.path, c.body, "?stream=true"
 		if api == Messages {
-			own, other, body, query = other, own, claudeBody, "?beta=false"
+			query = "?beta=false"
+		}
+		lines := slices.Clone(both)
+		for other, c := range apis {
+			if other != api {
+				lines = append(lines, "POST "+c.path)
+			}
 		}
 		g := start(t, newRelay(t, config(api, base))).listen()
-		for _, line := range append(both, "POST "+other) {
+		for _, line := range lines {
 			if raw(t, weak.Listener.Addr().String(), request1(line, "", "{}")); reached() == 0 && !strings.HasPrefix(line, "POST http:") {
 				t.Errorf("%s does not even pass the weak set-up", line)
 			}
@@ -259,6 +290,9 @@ func TestHonestExchange(t *testing.T) {
 			http.Header{"X-App": {"cli"}, "Anthropic-Beta": {"claude-code-20250219,effort-2025-11-24,code-execution-2025-08-25, mcp-client-2025-11-20,files-api-2025-04-14"},
 				"X-Stainless-Os": {"Linux"}, "Anthropic-Dangerous-Direct-Browser-Access": {"true"}},
 			[]string{"X-App", "X-Stainless-Os"}, []string{"Authorization", "Anthropic-Dangerous-Direct-Browser-Access"}},
+		{Chat, pathChat, chatBody, chatStream,
+			http.Header{"X-Stainless-Os": {"Linux"}, "User-Agent": {"OpenAI/Python"}, "Openai-Organization": {"org"}, "Cookie": {"c"}, "X-Openrouter-Key": {"k"}},
+			[]string{"X-Stainless-Os", "User-Agent"}, []string{"Openai-Organization", "Cookie", "X-Openrouter-Key", "X-Api-Key"}},
 	} {
 		var got *http.Request
 		var body []byte
@@ -296,7 +330,7 @@ func TestHonestExchange(t *testing.T) {
 		if c.api == Messages && (got.Header.Get("Anthropic-Beta") != "claude-code-20250219,effort-2025-11-24" || got.Header.Get("X-Api-Key") != key) {
 			t.Errorf("%v", got.Header)
 		}
-		if c.api == Responses && got.Header.Get("Authorization") != "Bearer "+key {
+		if c.api != Messages && got.Header.Get("Authorization") != "Bearer "+key {
 			t.Errorf("%v", got.Header)
 		}
 		usage := g.Usage()
@@ -357,10 +391,11 @@ func TestLogForging(t *testing.T) {
 func TestRefusalsStopAgents(t *testing.T) {
 	for api, want := range map[API]string{
 		Responses: `400 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here","type":"invalid_request_error","param":null,"code":"external_tools_blocked"}}`,
+		Chat:      `403 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here","type":"invalid_request_error","param":null,"code":"external_tools_blocked"}}`,
 		Messages:  `403 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here (external_tools_blocked)","type":"permission_error"},"type":"error"}`,
 	} {
 		g := start(t, newRelay(t, config(api, "http://127.0.0.1:1"))).listen()
-		status, body := g.post(pathOf(api), `{"model":"model-1","tools":[{"type":"web_search"}]}`)
+		status, body := g.post(apis[api].path, `{"model":"model-1","tools":[{"type":"web_search"}]}`)
 		if got := fmt.Sprint(status, " ", body); got != want {
 			t.Errorf("%s", got)
 		}
@@ -380,6 +415,7 @@ func TestConfig(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Config){
 		"api":           func(c *Config) { c.API = "chat" },
+		"second api":    func(c *Config) { c.Also = []API{"chat"} },
 		"plain http":    func(c *Config) { c.BaseURL = "http://api.example" },
 		"like loopback": func(c *Config) { c.BaseURL = "http://127.0.0.1.example" },
 		"user":          func(c *Config) { c.BaseURL = "https://u:p@api.example" },
@@ -482,14 +518,9 @@ func respond(status int, header, body string) *http.Response {
 
 const eventStream = "Content-Type: text/event-stream"
 
-// pathOf is where an API is asked for an answer.
-func pathOf(api API) string {
-	return map[API]string{Responses: pathResponses, Messages: pathMessages}[api]
-}
-
 // call serves a request without a connection.
 func (g *agent) call(ctx context.Context, body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, pathOf(g.relay.cfg.API), strings.NewReader(body))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, apis[g.relay.cfg.API].path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
 	func() {

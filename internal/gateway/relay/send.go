@@ -79,6 +79,32 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req wire.Request, heade
 	}
 }
 
+// sendSpared sends a request, and sends it once more without what the relay has added to
+// it if the provider refuses that.
+func (a *Attempt) sendSpared(ctx context.Context, x *exchange, req wire.Request, header http.Header) (*http.Response, *refusal) {
+	if !req.Hidden {
+		return a.send(ctx, x, req, header)
+	}
+	plain := req
+	plain.Body = req.Plain()
+	if a.relay.spare.Load() {
+		return a.send(ctx, x, plain, header)
+	}
+	response, refused := a.send(ctx, x, req, header)
+	if refused != nil || response.StatusCode != http.StatusBadRequest && response.StatusCode != http.StatusUnprocessableEntity {
+		return response, refused
+	}
+	body := readError(response)
+	if !bytes.Contains(body, []byte("stream_options")) {
+		response.Body = io.NopCloser(bytes.NewReader(body))
+		return response, nil
+	}
+	if response, refused = a.send(ctx, x, plain, header); refused == nil && response.StatusCode == http.StatusOK {
+		a.relay.spare.Store(true)
+	}
+	return response, refused
+}
+
 // patience is a request's waits for the provider.
 type patience struct {
 	attempt *Attempt

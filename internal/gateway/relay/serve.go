@@ -73,7 +73,7 @@ func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) 
 	}
 	// What the provider never got costs nothing.
 	defer func() { settle(x.usage) }()
-	response, refused := a.send(ctx, x, req, a.relay.header(x.dialect, r.Header, req.Stream))
+	response, refused := a.sendSpared(ctx, x, req, a.relay.header(x.dialect, r.Header, req.Stream))
 	if refused != nil {
 		return refused
 	}

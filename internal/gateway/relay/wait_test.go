@@ -229,7 +229,7 @@ func TestRejected(t *testing.T) {
 		{"too large for the rate", 429, `{"error":{"code":"rate_limit_exceeded","message":"Request too large for m on tokens per min (TPM): Limit 9"}}`, 200, "", nil},
 		{"unprocessable", 422, `<html>`, 200, "", nil},
 	} {
-		for _, api := range []API{Responses, Messages} {
+		for api := range apis {
 			synctest.Test(t, func(t *testing.T) { testRejected(t, api, c) })
 		}
 	}
@@ -251,7 +251,7 @@ func testRejected(t *testing.T, api API, c rejection) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				w := g.call(t.Context(), map[API]string{Responses: codexBody, Messages: claudeBody}[api])
+				w := g.call(t.Context(), apis[api].body)
 				if said := fmt.Sprint(w.Body, w.Header()); strings.Contains(said, key) || api == Responses && w.Code != 400 {
 					t.Errorf("%s, %s: %d %s", api, c.name, w.Code, said)
 				}
@@ -357,6 +357,13 @@ func TestOwnLimitsHoldNobodyElse(t *testing.T) {
 }
 
 func TestBudgets(t *testing.T) {
+	for api := range apis {
+		t.Run(string(api), func(t *testing.T) { testBudgets(t, api) })
+	}
+}
+
+// testBudgets asks for 50 answers at a time.
+func testBudgets(t *testing.T, api API) {
 	for name, c := range map[string]struct {
 		budget Budget
 		passes int64
@@ -367,21 +374,21 @@ func TestBudgets(t *testing.T) {
 		"none":     {Budget{}, 50},
 	} {
 		var running, most, asked atomic.Int64
-		cfg := config(Responses, "https://provider.example")
+		cfg := config(api, "https://provider.example")
 		cfg.Budget, cfg.Prices = c.budget, map[string]Price{model: {Input: 10, CachedInput: 1, Output: 100}}
 		cfg.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
 			most.Store(max(most.Load(), running.Add(1)))
 			time.Sleep(time.Millisecond)
 			running.Add(-1)
-			return respond(200, eventStream, codexStream), nil
+			return respond(200, eventStream, apis[api].stream), nil
 		})
 		g := start(t, newRelay(t, cfg))
 		var refused atomic.Int64
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				if w := g.call(t.Context(), codexBody); w.Code == 400 && strings.Contains(w.Body.String(), `"code":"budget"`) {
+				if w := g.call(t.Context(), apis[api].body); w.Code >= 400 && w.Code < 500 && strings.Contains(w.Body.String(), "budget of this attempt is spent") {
 					refused.Add(1)
 				}
 			})

@@ -18,7 +18,7 @@ import (
 
 // spoken are the dialects, by the names of their APIs.
 func spoken() map[string]*Dialect {
-	return map[string]*Dialect{"responses": Responses(), "messages": Messages()}
+	return map[string]*Dialect{"responses": Responses(), "messages": Messages(), "chat": Chat()}
 }
 
 const pieceKey = "sk-Zq4f1c9a7e2d8bX6035kPw"
@@ -46,6 +46,16 @@ func told(api string, texts [][]string) string {
 			}
 			add("content_block_stop", map[string]any{"index": n})
 			add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": "sk"}})
+		case "chat":
+			for _, p := range pieces {
+				delta := map[string]any{"content": p}
+				if n%2 == 1 {
+					delta = map[string]any{"tool_calls": []any{map[string]any{"function": map[string]any{"arguments": p}, "index": 0}}}
+				}
+				data, _ := json.Marshal(map[string]any{"usage": nil, "choices": []any{map[string]any{"delta": delta, "index": n, "finish_reason": nil}}})
+				fmt.Fprintf(&b, "data: %s\n\n: a comment\n\n", data)
+			}
+			fmt.Fprintf(&b, "data: {\"choices\":[{\"delta\":{},\"index\":%d,\"finish_reason\":\"sk\"}]}\n\n", n)
 		case "responses":
 			for _, p := range pieces {
 				add("response.output_text.delta", map[string]any{"item_id": fmt.Sprint(n), "delta": p})
@@ -69,9 +79,25 @@ func texts(t interface{ Fatalf(string, ...any) }, stream string) map[string]stri
 			Index int
 			Item  string `json:"item_id"`
 			Delta json.RawMessage
+			// of Chat Completions
+			Choices []struct {
+				Index int
+				Delta struct {
+					Content string
+					Calls   []struct{ Function struct{ Arguments string } } `json:"tool_calls"`
+				}
+			}
 		}
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			t.Fatalf("%v in %s", err, data)
+		}
+		for _, c := range e.Choices {
+			for _, call := range c.Delta.Calls {
+				c.Delta.Content += call.Function.Arguments
+			}
+			if c.Delta.Content != "" {
+				out[fmt.Sprint(c.Index)] += c.Delta.Content
+			}
 		}
 		var text string
 		var fields map[string]string
@@ -87,13 +113,18 @@ func texts(t interface{ Fatalf(string, ...any) }, stream string) map[string]stri
 
 // redacted passes a stream through a redactor, in writes of some bytes.
 func redacted(t interface{ Fatalf(string, ...any) }, api, stream string, size int) string {
+	return redactedBy(t, spoken()[api], false, stream, size)
+}
+
+// redactedBy does so in a dialect, and may leave out the events that are to be hidden.
+func redactedBy(t interface{ Fatalf(string, ...any) }, d *Dialect, hidden bool, stream string, size int) string {
 	var secrets redact.Registry
 	if err := secrets.Add("key", []byte(pieceKey)); err != nil {
 		t.Fatalf("%v", err)
 	}
 	var out bytes.Buffer
 	pool := NewPool(64 << 20)
-	r := spoken()[api].NewRedactor(&secrets, pool, false, func(event []byte) error { out.Write(event); return nil })
+	r := d.NewRedactor(&secrets, pool, hidden, func(event []byte) error { out.Write(event); return nil })
 	for p := range slices.Chunk([]byte(stream), size) {
 		if _, err := r.Write(p); err != nil {
 			t.Fatalf("%v", err)
@@ -173,6 +204,7 @@ func TestPiecesStay(t *testing.T) {
 func FuzzRedactor(f *testing.F) {
 	f.Add(told("messages", [][]string{{"sk-", "Zq"}, {}}), 3)
 	f.Add(told("responses", [][]string{{"a", "7", "3"}}), 1)
+	f.Add(told("chat", [][]string{{"sk-", "Zq4f1c9a7e2d8bX6035kPw"}, {"s", "k", "-"}}), 7)
 	f.Add("data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"s\"},\"delta\":{}}\r\n\r\ndata: x", 2)
 	f.Add("event: a\ndata: {\"type\": \"a.delta\",\ndata: \"delta\": \"s\"}\nid: 1\n\n", 5)
 	f.Fuzz(func(t *testing.T, stream string, size int) {

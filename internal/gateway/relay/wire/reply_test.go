@@ -47,9 +47,27 @@ data: {"type":"message_stop"}
 
 `
 
-func read(t *testing.T, text string, piece int) *Stream {
+const chatStream = `data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}
+
+: a comment
+
+data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"1","type":"function","function":{"name":"f","arguments":""}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+
+data: {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":7,"total_tokens":107,"prompt_tokens_details":{"cached_tokens":60}}}
+
+data: [DONE]
+
+`
+
+func read(t *testing.T, d *Dialect, text string, piece int) *Stream {
 	t.Helper()
-	s := Responses().NewStream(NewPool(maxEvent * 2))
+	s := d.NewStream(NewPool(maxEvent * 2))
 	t.Cleanup(s.Close)
 	for len(text) > 0 {
 		n := min(piece, len(text))
@@ -63,16 +81,22 @@ func read(t *testing.T, text string, piece int) *Stream {
 
 func TestStreams(t *testing.T) {
 	for _, c := range []struct {
+		d    *Dialect
 		text string
 		want Usage
 	}{
-		{responsesStream, Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
-		{messagesStream, Usage{Input: 100, Cached: 70, Written: 20, Output: 33, ToolCalls: 1}},
-		{strings.ReplaceAll(messagesStream, "\n", "\r\n"), Usage{Input: 100, Cached: 70, Written: 20, Output: 33, ToolCalls: 1}},
-		{withoutNames(responsesStream), Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
+		{Responses(), responsesStream, Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
+		{Messages(), messagesStream, Usage{Input: 100, Cached: 70, Written: 20, Output: 33, ToolCalls: 1}},
+		{Messages(), strings.ReplaceAll(messagesStream, "\n", "\r\n"), Usage{Input: 100, Cached: 70, Written: 20, Output: 33, ToolCalls: 1}},
+		{Responses(), withoutNames(responsesStream), Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
+		{Chat(), chatStream, Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
+		// xAI's servers leave the reasoning out of the output, and many say no total.
+		{Chat(), strings.Replace(chatStream, `107`, `150`, 1), Usage{Input: 100, Cached: 60, Output: 50, ToolCalls: 1}},
+		{Chat(), strings.Replace(chatStream, `"total_tokens":107,`, ``, 1), Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
+		{Chat(), strings.Replace(chatStream, "data: [DONE]", ": gone", 1), Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
 	} {
 		for _, piece := range []int{1, 7, 1 << 20} {
-			s := read(t, c.text, piece)
+			s := read(t, c.d, c.text, piece)
 			if got, exact := s.Usage(0); got != c.want || !exact || !s.Done() {
 				t.Errorf("in pieces of %d: %+v, %v, want %+v", piece, got, exact, c.want)
 			}
@@ -94,7 +118,7 @@ func withoutNames(s string) string {
 // nevertheless.
 func TestCutStream(t *testing.T) {
 	delta := "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"" + strings.Repeat("x", 400) + "\"}\n\n"
-	s := read(t, strings.Repeat(delta, 50), 100)
+	s := read(t, Responses(), strings.Repeat(delta, 50), 100)
 	got, exact := s.Usage(4000)
 	if exact || got.Input != 1000 || got.Output < 50*80 {
 		t.Errorf("%+v, %v", got, exact)
@@ -145,7 +169,7 @@ func TestEndlessEvent(t *testing.T) {
 // TestLongHonestEvent: the last event repeats the instructions of its request.
 func TestLongHonestEvent(t *testing.T) {
 	long := strings.Replace(responsesStream, `"response":{"usage"`, fmt.Sprintf(`"response":{"instructions":%q,"usage"`, strings.Repeat("long ", 2<<20)), 1)
-	if got, exact := read(t, long, 32<<10).Usage(0); got.Output != 7 || !exact {
+	if got, exact := read(t, Responses(), long, 32<<10).Usage(0); got.Output != 7 || !exact {
 		t.Errorf("%+v, %v", got, exact)
 	}
 }
@@ -155,15 +179,22 @@ func TestLongHonestEvent(t *testing.T) {
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(responsesStream), uint8(3))
 	f.Add([]byte(messagesStream), uint8(50))
+	f.Add([]byte(chatStream), uint8(9))
+	f.Add([]byte(`{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":9}}`), uint8(9))
 	f.Add([]byte("data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":-1}}\n\n"), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, piece uint8) {
-		whole, _ := read(t, string(text), len(text)+1).Usage(8)
-		got, _ := read(t, string(text), int(piece)+1).Usage(8)
-		if got != whole {
-			t.Fatalf("whole %+v, in pieces %+v", whole, got)
-		}
-		if got.Input < 0 || got.Output < 0 || got.Cached < 0 || got.Cached > got.Input || got.Input > 3*maxCount {
-			t.Fatalf("%+v", got)
+		for _, d := range spoken() {
+			whole, _ := read(t, d, string(text), len(text)+1).Usage(8)
+			got, _ := read(t, d, string(text), int(piece)+1).Usage(8)
+			if got != whole {
+				t.Fatalf("whole %+v, in pieces %+v", whole, got)
+			}
+			if got.Input < 0 || got.Output < 0 || got.Cached < 0 || got.Written < 0 || got.Cached+got.Written > got.Input || got.Input > 3*maxCount {
+				t.Fatalf("%+v", got)
+			}
+			if u, _ := d.Whole(text, 8); u.Input < 0 || u.Output < 0 || u.Cached < 0 || u.Cached > u.Input || u.Input > 3*maxCount {
+				t.Fatalf("%+v", u)
+			}
 		}
 	})
 }

@@ -9,6 +9,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,9 +35,19 @@ type Request struct {
 	Stream bool
 	// Output bounds the tokens of the answer; 0 is no bound.
 	Output int64
+	// Answers is how many of them are asked for, if it is more than one.
+	Answers int64
 	// Dropped names fields that were left out of the body, at most [maxDropped].
 	Dropped []string
-	Hidden  bool // the answer has events that the agent has not asked for
+	Hidden  bool // the answer has events that the agent has not asked for, see [Request.Plain]
+}
+
+// Plain returns the body without what asks for hidden events: some servers refuse that.
+func (r Request) Plain() []byte {
+	if !r.Hidden {
+		return r.Body
+	}
+	return bytes.Replace(r.Body, []byte(askUsage), nil, 1)
 }
 
 // maxDropped is how many names of fields that were left out are kept.
@@ -89,6 +100,9 @@ func (c *checker) fields(body []byte, check func(name string, v jsontext.Value) 
 	err := whole(body, func(name string, v jsontext.Value) error {
 		err := check(name, v)
 		switch {
+		case errors.Is(err, errReplaced):
+			c.drops = true
+			return nil
 		case errors.Is(err, errUnknown):
 			c.drops = true
 			if len(c.out.Dropped) < maxDropped {
@@ -114,10 +128,20 @@ func (c *checker) fields(body []byte, check func(name string, v jsontext.Value) 
 	return append(out, '}'), nil
 }
 
-// errUnknown says that a field of the request is to be left out.
-var errUnknown = errors.New("the field is not known")
+// errUnknown says that a field of the request is to be left out, and errReplaced that
+// another one comes in its place.
+var (
+	errUnknown  = errors.New("the field is not known")
+	errReplaced = errors.New("the field is replaced")
+)
 
-// common checks a field that both APIs have, and reports whether it is one.
+// insert adds a field, with a comma behind it, to an object that has at least one.
+func insert(body []byte, field string) []byte {
+	start := bytes.IndexByte(body, '{')
+	return slices.Concat(body[:start+1], []byte(field), body[start+1:])
+}
+
+// common checks a field that several APIs have, and reports whether it is one.
 func (c *checker) common(name string, v jsontext.Value) (bool, error) {
 	switch name {
 	case "model":
@@ -131,8 +155,9 @@ func (c *checker) common(name string, v jsontext.Value) (bool, error) {
 		if k := v.Kind(); k != 't' && k != 'f' && k != 'n' {
 			return true, invalid("stream is not true or false")
 		}
-	case "max_tokens", "max_output_tokens":
-		c.out.Output, _ = strconv.ParseInt(string(v), 10, 64) // the provider refuses what is no number
+	case "max_tokens", "max_output_tokens", "max_completion_tokens":
+		n, _ := strconv.ParseInt(string(v), 10, 64) // the provider refuses what is no number
+		c.out.Output = max(c.out.Output, n)
 		return false, nil
 	case "service_tier", "speed":
 		// Other tiers cost more than the configured price.

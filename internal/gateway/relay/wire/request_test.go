@@ -75,6 +75,23 @@ var honestMessages = map[string]string{
 	"nothing asked for": `{"model":"model-1","max_tokens":1,"messages":[],"mcp_servers":[],"container":null,"service_tier":"auto"}`,
 }
 
+var honestChat = map[string]string{
+	"turn": `{"model":"model-1","temperature":0,"top_p":1,"seed":1,"stream":true,"stream_options":{"include_usage":true},"max_tokens":100,
+		"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"Url":{"type":"web_search"}}},"strict":false}},
+			{"type":"custom","custom":{"name":"patch","format":{"type":"text"}}}],
+		"tool_choice":"auto","parallel_tool_calls":true,"reasoning_effort":"high","response_format":{"type":"json_object"},"logit_bias":{"50256":-100},
+		"messages":[{"role":"system","content":"a"},{"role":"developer","content":[{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]},
+			{"role":"user","content":[{"type":"text","text":"https://example.org"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"high"}},
+				{"type":"image_url","image_url":"data:image/png;base64,AAAA"},{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}},
+				{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,AAAA"}}],"name":"u"},
+			{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"url\":\"http://x\"}"},"extra_content":{"google":{"thought_signature":"s"}}},
+				{"id":"2","function":{"name":"f","arguments":"{}"}}]},
+			{"role":"tool","tool_call_id":"1","content":"done"},{"role":"tool","tool_call_id":"2","content":[{"type":"text","text":"x"}]},
+			{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"x"}]},{"type":"refusal","refusal":"no"}],"annotations":[]}]}`,
+	"nothing asked for": `{"model":"model-1","messages":[],"store":false,"audio":null,"web_search_options":null,"tools":null,"modalities":["text"],"n":1,
+		"prediction":{"type":"content","content":"x"},"functions":[{"name":"f","parameters":{}}],"function_call":"auto","service_tier":"default"}`,
+}
+
 func TestHonestBodies(t *testing.T) {
 	policy := Policy{Models: []string{"other", model}}
 	for name, body := range honestResponses {
@@ -92,25 +109,72 @@ func TestHonestBodies(t *testing.T) {
 			t.Errorf("Messages, %s: %v", name, err)
 		}
 	}
+	for name, body := range honestChat {
+		if got, err := Chat().Request([]byte(body), policy); err != nil || got.Model != model || string(got.Body) != body || got.Hidden {
+			t.Errorf("Chat, %s: %v", name, err)
+		}
+	}
+}
+
+// TestUsageIsAskedFor: a stream of Chat Completions says what it used, whatever the agent
+// asks for, and the agent gets no event that it has not asked for. Fields that a server
+// does not know are not sent to it in vain.
+func TestUsageIsAskedFor(t *testing.T) {
+	const added = `{"stream_options":{"include_usage":true},`
+	for body, want := range map[string]string{
+		`{"model":"model-1","stream":true}`:                                                  added + `"model":"model-1","stream":true}`,
+		"\n {\"model\":\"model-1\",\"stream\":true}":                                         "\n " + added + `"model":"model-1","stream":true}`,
+		`{"model":"model-1","stream":true,"stream_options":{"include_usage":false}}`:         added + `"model":"model-1","stream":true}`,
+		`{"stream_options":{},"model":"model-1","stream":true}`:                              added + `"model":"model-1","stream":true}`,
+		`{"stream_options":null,"model":"model-1","stream":false}`:                           `{"model":"model-1","stream":false}`,
+		`{"model":"model-1"}`:                                                                `{"model":"model-1"}`,
+		`{"model":"model-1","stream":true,"stream_options":{"include_usage":true,"x":[{}]}}`: `{"model":"model-1","stream":true,"stream_options":{"include_usage":true,"x":[{}]}}`,
+	} {
+		got, err := Chat().Request([]byte(body), Policy{Models: []string{model}})
+		if err != nil || string(got.Body) != want || got.Hidden != strings.Contains(want, added) || len(got.Dropped) > 0 ||
+			strings.Contains(string(got.Plain()), added) {
+			t.Errorf("%s: %s, %+v, %v", body, got.Body, got, err)
+		}
+	}
+	const usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n"
+	kept := "data: {\"choices\":[{\"delta\":{\"content\":\"\\\"usage\\\"\"}}],\"usage\":null}\n\ndata: {\"choices\":[]}\n\ndata: {\"usage\":{}}\n\ndata: [DONE]\n\n"
+	for hidden, want := range map[bool]string{true: kept, false: kept + usage} {
+		if got := redactedBy(t, Chat(), hidden, kept+usage, 5); got != want {
+			t.Errorf("hidden %v: %s", hidden, got)
+		}
+	}
+}
+
+// TestAnswersAreBounded: each of several answers counts.
+func TestAnswersAreBounded(t *testing.T) {
+	for n, want := range map[string]int64{`1`: 1, `128`: 128, `null`: 0, `0`: -1, `129`: -1, `-1`: -1, `1.5`: -1, `"2"`: -1, `[2]`: -1, `1e9`: -1} {
+		got, err := Chat().Request([]byte(`{"model":"model-1","max_tokens":5,"max_completion_tokens":9,"n":`+n+`}`), Policy{Models: []string{model}, External: true})
+		if (err != nil) != (want < 0) || err == nil && (got.Answers != want || got.Output != 9) {
+			t.Errorf("%s: %+v, %v", n, got, err)
+		}
+	}
+}
+
+// tries sends what would let the provider work for the agent. Each of the values passes
+// the weak policy that allows it.
+func tries(t *testing.T, check func([]byte, Policy) (Request, error), frame string, values []string) {
+	t.Helper()
+	for _, v := range values {
+		body := []byte(strings.Replace(frame, "@", v, 1))
+		if _, err := check(body, Policy{Models: []string{model}, External: true}); err != nil {
+			t.Errorf("the weak policy refuses %s: %v", v, err)
+		}
+		_, err := check(body, Policy{Models: []string{model}})
+		var r *Refusal
+		if !errors.As(err, &r) || r.Reason != externalTools && r.Reason != unknownField {
+			t.Errorf("%s: %v", v, err)
+		}
+	}
 }
 
 // TestExternalTools tries what would let the provider work for the agent. Each
 // passes the weak policy that allows it.
 func TestExternalTools(t *testing.T) {
-	type check = func([]byte, Policy) (Request, error)
-	tries := func(t *testing.T, c check, frame string, values []string) {
-		for _, v := range values {
-			body := []byte(strings.Replace(frame, "@", v, 1))
-			if _, err := c(body, Policy{Models: []string{model}, External: true}); err != nil {
-				t.Errorf("the weak policy refuses %s: %v", v, err)
-			}
-			_, err := c(body, Policy{Models: []string{model}})
-			var r *Refusal
-			if !errors.As(err, &r) || r.Reason != externalTools && r.Reason != unknownField {
-				t.Errorf("%s: %v", v, err)
-			}
-		}
-	}
 	hosted := []string{
 		`{"type":"web_search","external_web_access":true}`, `{"type":"web_search_preview"}`, `{"type":"file_search","vector_store_ids":["a"]}`,
 		`{"type":"code_interpreter","container":{"type":"auto"}}`, `{"type":"image_generation"}`, `{"type":"computer_use_preview"}`,
@@ -178,6 +242,44 @@ func TestExternalTools(t *testing.T) {
 	})
 }
 
+// TestExternalChat is [TestExternalTools] for Chat Completions.
+func TestExternalChat(t *testing.T) {
+	tools := []string{
+		`{"type":"web_search"}`, `{"type":"builtin_function","function":{"name":"$web_search"}}`, `{"type":"mcp","server_url":"https://evil.example"}`,
+		`{"type":"code_interpreter"}`, `{"type":"retrieval"}`, `{"type":"Function"}`, `{"function":{"name":"f"}}`, `{"type":"openrouter:web_search"}`,
+		`{"type":"function","tools":[{"type":"mcp"}]}`, `{"type":null,"function":{"name":"f"}}`,
+	}
+	tries(t, Chat().Request, `{"model":"model-1","tools":[@]}`, tools)
+	tries(t, Chat().Request, `{"model":"model-1","tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[@]}}}`, tools)
+	tries(t, Chat().Request, `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
+		`{"type":"image_url","image_url":{"url":"https://evil.example/x.png"}}`, `{"type":"image_url","image_url":"https://evil.example/x.png"}`,
+		`{"image_url":{"detail":"low","url":"http://127.0.0.1/"},"type":"image_url"}`, `{"type":"image_url","image_url":{"url":" data:x"}}`,
+		`{"type":"image_url","image_url":{"url":["data:x"]}}`, `{"type":"image_url","image_url":{"uri":"gs://b/x","url":"data:x"}}`, `{"type":"image_url","image_url":{}}`,
+		`{"type":"text","text":"x","image_url":{"url":"https://evil.example"}}`, `{"type":"video_url","video_url":{"url":"https://evil.example/x.mp4"}}`,
+		`{"type":"file","file":{"file_id":"file-1"}}`, `{"type":"file","file":{"file_data":"https://evil.example/x.pdf"}}`, `{"type":"file","file_id":"file-1"}`,
+		`{"type":"file","file":{"file_url":"https://evil.example"}}`, `{"type":"input_audio","input_audio":{"data":"https://evil.example"}}`,
+		`{"type":"input_audio","input_audio":{"url":"https://evil.example"}}`, `{"type":"audio_url","audio_url":{"url":"https://evil.example"}}`,
+		`{"type":"document_url","document_url":"https://evil.example"}`, `{"type":"text","text":"x","file_url":"https://evil.example"}`, `{"type":"image_file","image_file":{"file_id":"f"}}`,
+		`{"text":"x"}`, `{"type":"input_image","image_url":"https://evil.example"}`,
+	})
+	tries(t, Chat().Request, `{"model":"model-1","messages":[@]}`, []string{
+		`{"role":"assistant","audio":{"id":"audio_1"}}`, `{"role":"user","content":"x","file_ids":["f"]}`, `{"role":"user","content":"x","tools":[{"type":"mcp"}]}`,
+		`{"role":"assistant","tool_calls":[{"type":"web_search_call"}]}`, `{"role":"user","model":"bigger","content":"x"}`,
+	})
+	tries(t, Chat().Request, `{"model":"model-1",@}`, []string{
+		`"store":true`, `"store":1`, `"store":"true"`, `"web_search_options":{}`, `"web_search_options":{"search_context_size":"low"}`, `"audio":{"voice":"alloy"}`,
+		`"modalities":["text","audio"]`, `"modalities":["Text"]`, `"tool_choice":{"type":"web_search"}`,
+		`"prediction":{"type":"content","content":[{"type":"image_url","image_url":{"url":"https://evil.example"}}]}`,
+	})
+	// What another server than OpenAI's would fetch or run has fields of its own, which no provider sees.
+	for _, field := range []string{`"search_parameters":{"mode":"on"}`, `"enable_search":true`, `"plugins":[{"id":"web"}]`, `"models":["bigger"]`, `"extra_body":{"google":{"cached_content":"c"}}`, `"mcp_servers":[{}]`} {
+		got, err := Chat().Request([]byte(`{"model":"model-1",`+field+`}`), Policy{Models: []string{model}})
+		if err != nil || string(got.Body) != `{"model":"model-1"}` || len(got.Dropped) != 1 {
+			t.Errorf("%s: %s, %v", field, got.Body, err)
+		}
+	}
+}
+
 // TestUnknownFields: fields that a newer program sends never reach the provider,
 // and the rest of the request does, as it was. An operator who allows all gets all.
 func TestUnknownFields(t *testing.T) {
@@ -188,6 +290,7 @@ func TestUnknownFields(t *testing.T) {
 	}{
 		"first":  {Messages().Request, `{` + unknown + `,"model":"model-1","max_tokens": 5,"messages":[{"content":"\u0041 é"}]}`, `{"model":"model-1","max_tokens":5,"messages":[{"content":"\u0041 é"}]}`},
 		"last":   {Messages().Request, ` {"model":"model-1","store":true,` + unknown + ` } `, `{"model":"model-1"}`},
+		"chat":   {Chat().Request, `{` + strings.Replace(unknown, "web_search_options", "web_search", 1) + `,"model":"model-1","messages":[{"content":"\u0041"}]}`, `{"model":"model-1","messages":[{"content":"\u0041"}]}`},
 		"stored": {Responses().Request, `{"input":"x",` + unknown + `,"model":"model-1"}`, `{"store":false,"input":"x","model":"model-1"}`},
 	} {
 		got, err := c.check([]byte(c.body), Policy{Models: []string{model}})
@@ -231,8 +334,8 @@ func TestRefusedAlways(t *testing.T) {
 		`{"model":"model-1","tools":7}`:                                  invalidBody,
 		`{"model":"model-1","tools":[` + deep + `]}`:                     invalidBody,
 	} {
-		for name, check := range map[string]func([]byte, Policy) (Request, error){"Responses": Responses().Request, "Messages": Messages().Request} {
-			if name == "Messages" && strings.Contains(body, "namespace") {
+		for name, check := range map[string]func([]byte, Policy) (Request, error){"Responses": Responses().Request, "Messages": Messages().Request, "Chat": Chat().Request} {
+			if name != "Responses" && strings.Contains(body, "namespace") {
 				continue
 			}
 			_, err := check([]byte(body), Policy{Models: []string{model}, External: name == "Responses"})
@@ -247,14 +350,14 @@ func TestRefusedAlways(t *testing.T) {
 // FuzzRequest compares the checks with a search through the decoded body that
 // knows nothing of the APIs' structure but where tools are declared.
 func FuzzRequest(f *testing.F) {
-	for _, set := range []map[string]string{honestResponses, honestMessages} {
+	for _, set := range []map[string]string{honestResponses, honestMessages, honestChat} {
 		for _, body := range set {
 			f.Add([]byte(body))
 		}
 	}
 	f.Add([]byte(`{"model":"model-1","tools":[{"type":"web_search"}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, check := range []func([]byte, Policy) (Request, error){Responses().Request, Messages().Request} {
+		for _, check := range []func([]byte, Policy) (Request, error){Responses().Request, Messages().Request, Chat().Request} {
 			got, err := check(body, Policy{Models: []string{model}})
 			if err != nil {
 				continue

@@ -56,22 +56,9 @@ func (c *checker) responses(body []byte) ([]byte, error) {
 		return nil
 	})
 	if err == nil && !stored && c.out.Model != "" { // or else it is refused
-		body = insertStore(body)
+		body = insert(body, `"store":false,`)
 	}
 	return body, err
-}
-
-// insertStore adds the field to an object that has at least one, "model".
-func insertStore(body []byte) []byte {
-	start := strings.IndexByte(string(body[:min(len(body), 64)]), '{')
-	if start < 0 { // more than 64 blanks
-		start = strings.IndexByte(string(body), '{')
-	}
-	const field = `"store":false,`
-	out := make([]byte, 0, len(body)+len(field))
-	out = append(out, body[:start+1]...)
-	out = append(out, field...)
-	return append(out, body[start+1:]...)
 }
 
 // openaiTools checks a list of tools, also inside namespaces.
