@@ -132,7 +132,7 @@ func newAgents(t *testing.T, kind, extra string) *agents {
 		"/opt/securebench/claude-code/bin/claude": a.program("/v1/messages", "claude-one-1"),
 	}
 	a.engine = sandboxtest.New(sandboxtest.Config{Programs: a.programs})
-	a.env = map[string]string{"OPENAI_API_KEY": canaryKey, "ANTHROPIC_API_KEY": canaryKey, "SECUREBENCH_AGENT_CACHE": filepath.Join(t.TempDir(), "cache"),
+	a.env = map[string]string{"OPENAI_API_KEY": canaryKey, "ANTHROPIC_API_KEY": canaryKey, "GEMINI_API_KEY": canaryKey, "SECUREBENCH_AGENT_CACHE": filepath.Join(t.TempDir(), "cache"),
 		"npm_config_registry": a.npm.URL, "npm_config_globalconfig": "/dev/null", "npm_config_userconfig": "/dev/null"}
 	a.configure(kind, extra)
 	a.opts.LookupEnv = func(name string) (string, bool) { v, ok := a.env[name]; return v, ok }
@@ -169,7 +169,7 @@ func (a *agents) program(path, model string) sandboxtest.Program {
 		}
 		var token string
 		for _, v := range p.Env {
-			for _, name := range []string{"OPENAI_API_KEY=", "ANTHROPIC_API_KEY="} {
+			for _, name := range []string{"OPENAI_API_KEY=", "ANTHROPIC_API_KEY=", "GEMINI_API_KEY="} {
 				if rest, ok := strings.CutPrefix(v, name); ok {
 					token = rest
 				}
@@ -198,6 +198,9 @@ func ask(ctx context.Context, p *sandboxtest.Process, path, model, token string)
 		"content": []any{map[string]any{"type": "input_text", "text": "hello"}}}}}
 	if path != "/v1/responses" {
 		body = map[string]any{"model": model, "stream": true, "max_tokens": 10, "messages": []any{map[string]any{"role": "user", "content": "hello"}}}
+	}
+	if strings.HasPrefix(path, "/v1beta/") {
+		body = map[string]any{"contents": []any{map[string]any{"role": "user", "parts": []any{map[string]any{"text": "hello"}}}}}
 	}
 	b, _ := json.Marshal(body)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+harness.RelayAddress+path, bytes.NewReader(b))

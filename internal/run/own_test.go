@@ -222,6 +222,7 @@ func TestCommandWithProvider(t *testing.T) {
 		"openai_responses":   {"/v1/responses", "OPENAI_API_KEY="},
 		"openai_chat":        {"/v1/chat/completions", "OPENAI_API_KEY="},
 		"anthropic_messages": {"/v1/messages", "ANTHROPIC_API_KEY="},
+		"gemini":             {"/v1beta/models/org%2Fgpt-1:streamGenerateContent?alt=sse", "GEMINI_API_KEY="},
 	} {
 		for requests, passes := range map[int]int{1: 0, 2: 6} {
 			a := newAgents(t, "command", fmt.Sprintf("command: [agent]\nmodel: org/gpt-1\napi: %s\nbudget: {requests: %d}", api, requests))

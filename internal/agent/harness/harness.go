@@ -43,7 +43,7 @@ func (o Overlay) Binary() string {
 
 // Relay says which provider an agent talks to, and as what.
 type Relay struct {
-	API                string   // [ResponsesAPI], [ChatAPI] or [MessagesAPI]
+	API                string   // [ResponsesAPI], [ChatAPI], [MessagesAPI] or [GeminiAPI]
 	Also               []string // further ones that the agent may speak
 	BaseURL            string
 	KeyEnv             string // the variable of the parent that holds the key

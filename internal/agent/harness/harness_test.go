@@ -236,7 +236,7 @@ h.yaml:1:105: harness.config.allowed_domains[1] must have at least two labels af
 }
 
 func TestWarnings(t *testing.T) {
-	names := []string{"GEMINI_API_KEY", "github_token", "DB_PASSWORD", "AWS_SECRET_X", "MY_CREDENTIALS", "apikey", "SSH_AUTH_SOCK",
+	names := []string{"MISTRAL_API_KEY", "github_token", "DB_PASSWORD", "AWS_SECRET_X", "MY_CREDENTIALS", "apikey", "SSH_AUTH_SOCK",
 		"MONKEY", "KEYBOARD", "PATH", "PWD", "LANG", "AUTHOR", "COMPASS"}
 	h, problem := parse(t, "command", "{command: x}", names...)
 	if problem != "" {

@@ -23,6 +23,7 @@ const (
 	ResponsesAPI = "openai_responses"
 	ChatAPI      = "openai_chat"
 	MessagesAPI  = "anthropic_messages"
+	GeminiAPI    = "gemini"
 )
 
 // ModelType is the type of the harness that asks a model.

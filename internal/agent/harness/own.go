@@ -87,6 +87,7 @@ func providerAPIs() []providerAPI {
 		{ResponsesAPI, openai, key},
 		{ChatAPI, openai, key},
 		{MessagesAPI, "https://api.anthropic.com", "ANTHROPIC_API_KEY"},
+		{GeminiAPI, "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"},
 	}
 }
 
@@ -149,5 +150,5 @@ func apiNames() []string {
 // baseURLs are the variables that lead the providers' own libraries to the relay.
 func baseURLs() []string {
 	const root, v1 = "http://" + RelayAddress, "http://" + RelayAddress + "/v1"
-	return []string{"ANTHROPIC_BASE_URL=" + root, "OPENAI_API_BASE=" + v1, "OPENAI_BASE_URL=" + v1}
+	return []string{"ANTHROPIC_BASE_URL=" + root, "GOOGLE_GEMINI_BASE_URL=" + root, "OPENAI_API_BASE=" + v1, "OPENAI_BASE_URL=" + v1}
 }

@@ -67,7 +67,7 @@ func TestOwnAgentProblems(t *testing.T) {
 		"image: 'a b'":        "harness.config.image must be the name of an image (write one such as my-agent:1)",
 		"image: -v":           "harness.config.image must be the name of an image",
 		"api: chat":           "harness.config.api is about a provider, and the command has none (add harness.config.model",
-		"model: m, api: chat": "harness.config.api must be one of: openai_responses, openai_chat, anthropic_messages; or a list of those of one provider",
+		"model: m, api: chat": "harness.config.api must be one of: openai_responses, openai_chat, anthropic_messages, gemini; or a list of those of one provider",
 		"model: m, api: []":   "harness.config.api must be one of",
 		"model: m, api: [openai_chat, openai_chat]":        "or a list of those of one provider (name each once)",
 		"model: m, api: [openai_chat, anthropic_messages]": "(anthropic_messages has the key ANTHROPIC_API_KEY)",

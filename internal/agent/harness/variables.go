@@ -11,7 +11,7 @@ import (
 // KeyVariables hold the keys of the providers that the relay speaks to. No
 // sandbox ever gets one of them, under whatever name.
 func KeyVariables() []string {
-	return []string{"OPENAI_API_KEY", "CODEX_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"}
+	return []string{"OPENAI_API_KEY", "CODEX_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
 }
 
 // proxyVariables are obeyed by programs that make requests. Some read them in
@@ -21,7 +21,9 @@ func proxyVariables() []string {
 }
 
 // steering are the prefixes of variables by which agent programs are set up.
-func steering() []string { return []string{"OPENAI_", "CODEX_", "ANTHROPIC_", "CLAUDE_"} }
+func steering() []string {
+	return []string{"OPENAI_", "CODEX_", "ANTHROPIC_", "CLAUDE_", "GEMINI_", "GOOGLE_"}
+}
 
 const unproxied = "localhost,127.0.0.1,::1"
 

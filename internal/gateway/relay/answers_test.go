@@ -13,6 +13,7 @@ import (
 func TestRefusalsAreCounted(t *testing.T) {
 	for api, c := range map[API]struct{ wrong, right, body, stream, says string }{
 		Responses: {"/v1/chat/completions", pathResponses, codexBody, codexStream, "only POST /v1/responses is served here, because harness.config says api: openai_responses"},
+		Gemini:    {pathChat, pathGeminiStream, geminiBody, geminiStream, "only POST /v1beta/models/MODEL:generateContent is served here, because harness.config says api: gemini; an agent that speaks Chat Completions needs api: openai_chat"},
 		Chat:      {pathMessages, pathChat, chatBody, chatStream, "only POST /v1/chat/completions is served here, because harness.config says api: openai_chat; an agent that speaks the Messages API needs api: anthropic_messages"},
 		Messages:  {pathResponses, pathMessages, claudeBody, claudeStream, "only POST /v1/messages is served here, because harness.config says api: anthropic_messages"},
 	} {
@@ -60,6 +61,9 @@ func TestAnswersAreCounted(t *testing.T) {
 	completion := func(delta, stop string) string {
 		return "data: {\"choices\":[{\"delta\":" + delta + "}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"" + stop + "\"}],\"usage\":{\"prompt_tokens\":6,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n"
 	}
+	candidate := func(parts, stop string) string {
+		return "data: {\"candidates\":[{\"content\":{\"parts\":[" + parts + "]}}]}\n\ndata: {\"candidates\":[{\"finishReason\":\"" + stop + "\"}],\"usageMetadata\":{\"promptTokenCount\":6,\"candidatesTokenCount\":1}}\n\n"
+	}
 	for name, c := range map[string]struct {
 		api  API
 		text string
@@ -91,6 +95,15 @@ func TestAnswersAreCounted(t *testing.T) {
 		"chat, an error":     {Chat, "data: {\"choices\":[{\"delta\":{\"content\":\"4\"}}]}\n\ndata: {\"error\":{\"message\":\"x\"}}\n\ndata: [DONE]\n\n", map[string]int64{}},
 		"whole chat":         {Chat, `{"choices":[{"message":{"content":null},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, map[string]int64{Answers: 1, Truncated: 1, Empty: 1}},
 		"whole chat, none":   {Chat, `{"error":{"message":"x"}}`, map[string]int64{}},
+		"gemini":             {Gemini, candidate(`{"text":"4"}`, "STOP"), map[string]int64{Answers: 1}},
+		"gemini, a call":     {Gemini, geminiStream, map[string]int64{Answers: 1}},
+		"gemini, cut off":    {Gemini, candidate(`{"text":"4"}`, "MAX_TOKENS"), map[string]int64{Answers: 1, Truncated: 1}},
+		"gemini, thoughts":   {Gemini, candidate(`{"text":"hm","thought":true}`, "MAX_TOKENS"), map[string]int64{Answers: 1, Truncated: 1, Empty: 1}},
+		"gemini, a filter":   {Gemini, candidate(`{"text":"4"}`, "SAFETY"), map[string]int64{Answers: 1, Declined: 1}},
+		"gemini, blocked":    {Gemini, "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":6}}\n\n", map[string]int64{Answers: 1, Declined: 1}},
+		"gemini, no usage":   {Gemini, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"4\"}]},\"finishReason\":\"STOP\"}]}\n\n", map[string]int64{Answers: 1, Guessed: 1}},
+		"gemini, an error":   {Gemini, "data: {\"error\":{\"code\":500}}\n\n", map[string]int64{}},
+		"whole gemini":       {Gemini, apis[Gemini].told, map[string]int64{Answers: 1}},
 		"a refusal":          {Messages, message("text", "text_delta", "refusal"), map[string]int64{Answers: 1, Declined: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

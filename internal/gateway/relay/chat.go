@@ -14,7 +14,7 @@ func chat() *dialect {
 	return &dialect{
 		api: Chat, name: "Chat Completions", wire: wire.Chat(), served: "POST " + pathChat,
 		route: exact(map[string]kind{"POST " + pathChat: asks, "GET " + pathModels: lists}),
-		query: func(string) bool { return false },
+		query: without,
 		passed: "User-Agent X-Client-Request-Id" +
 			" X-Stainless-Arch X-Stainless-Lang X-Stainless-Os X-Stainless-Package-Version" +
 			" X-Stainless-Retry-Count X-Stainless-Runtime X-Stainless-Runtime-Version",

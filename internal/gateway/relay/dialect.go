@@ -17,8 +17,10 @@ type dialect struct {
 	served string // the request for an answer, as people write it
 	// route says what a path asks for, if the API has it.
 	route func(method, path string) (endpoint, bool)
-	// query reports whether a request may have a query, which then goes to the provider.
-	query func(query string) bool
+	// query checks the query of a request. It returns what of it goes to the provider, and
+	// the credentials in it.
+	query func(e endpoint, query string) (sent string, credentials []string, ok bool)
+	needs string // what a refusal of a query says
 	// passed are the headers that the provider gets from the agent, if they are there.
 	// They name the program, the conversation and the form of the request. All others are
 	// left out, above all those that name an account.
@@ -36,13 +38,16 @@ type dialect struct {
 	refusal func(status int, why reason, message string) any
 	// probe is a request for a few tokens.
 	probe func(model string) (path string, body map[string]any)
-	list  func(models []string) any
+	// list has the models, or the one that is asked for.
+	list func(models []string, asked string) any
 }
 
 // endpoint is what a request asks for.
 type endpoint struct {
 	dialect *dialect
 	kind    kind
+	target  string     // the path at the provider
+	asked   wire.Asked // what the path says
 }
 
 // kind is what comes of a request.
@@ -56,7 +61,7 @@ const (
 )
 
 // dialects are those that the relay can serve.
-func dialects() []*dialect { return []*dialect{responses(), messages(), chat()} }
+func dialects() []*dialect { return []*dialect{responses(), messages(), chat(), gemini()} }
 
 // dialectOf returns the dialect of an API, nil if there is none.
 func dialectOf(api API) *dialect {
@@ -71,9 +76,12 @@ func dialectOf(api API) *dialect {
 func exact(paths map[string]kind) func(method, path string) (endpoint, bool) {
 	return func(method, path string) (endpoint, bool) {
 		k, ok := paths[method+" "+path]
-		return endpoint{kind: k}, ok
+		return endpoint{kind: k, target: path}, ok
 	}
 }
+
+// without allows no query.
+func without(_ endpoint, query string) (string, []string, bool) { return "", nil, query == "" }
 
 // route returns what a request asks for. ok says whether that is served.
 func (r *Relay) route(method, path string) (e endpoint, ok bool) {

@@ -39,7 +39,7 @@ func hostileAnswers(c spoken) []hostileAnswer {
 		"in lines": strings.ReplaceAll(c.stream, ",\"", ",\ndata: \""), "not UTF-8": strings.ReplaceAll(c.stream, "\"f\"", "\"\xff\xfe\""), "half a character": fmt.Sprintf(c.piece, "x") + strings.Replace(fmt.Sprintf(c.piece, "XX"), "XX", `\ud83d`, 1) + c.stream,
 		"deep": "data: " + strings.Repeat(`{"a":`, 20_000) + strings.Repeat("}", 20_000) + "\n\n" + c.stream, "deep lists": "data: {\"choices\":" + strings.Repeat("[", 100_000) + "\n\n" + c.stream,
 		"twice": c.stream + c.stream, "after its end": c.stream + strings.Repeat(fmt.Sprintf(c.piece, "more"), 1000), "names of events": strings.ReplaceAll(c.stream, "data:", "event: "+strings.Repeat("x", 5000)+"\ndata:"),
-		"a field twice": strings.ReplaceAll(c.stream, "{\"", "{\"type\":\"ping\",\"type\":\"ping\",\""), "many texts": manyTexts(c.piece), "done at once": "data: [DONE]\n\n" + c.stream,
+		"a field twice": strings.ReplaceAll(c.stream, "{\"", "{\"type\":\"ping\",\"type\":\"ping\",\""), "many texts": manyTexts(c.piece), "no list": strings.NewReplacer("[", "{\"0\":", "]", "}").Replace(c.stream), "done at once": "data: [DONE]\n\n" + c.stream,
 		"an error": "data: {\"error\":{\"message\":\"" + key + "\"}}\n\n", "ids and times": strings.ReplaceAll(c.stream, "data:", "id: 1\nretry: 1\ndata:"), "no end of a line": strings.TrimRight(c.stream, "\n"),
 	} {
 		add(name, eventStream, 200, text)
@@ -141,7 +141,7 @@ func TestTwoDialects(t *testing.T) {
 	base := provider(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, c := range apis {
-			if c.path == r.URL.Path {
+			if c.path == r.RequestURI {
 				io.WriteString(w, c.stream)
 			}
 		}
@@ -154,7 +154,7 @@ func TestTwoDialects(t *testing.T) {
 			t.Errorf("%s: %d %s", api, status, text)
 		}
 	}
-	if status, text := g.post(pathMessages, claudeBody); status != 403 || !strings.Contains(text, "only POST /v1/responses and POST /v1/chat/completions is served here, because harness.config says api: openai_responses, openai_chat; an agent that speaks the Messages API needs") {
+	if status, text := g.post(pathMessages, claudeBody); status != 403 || !strings.Contains(text, "only POST /v1/responses and POST /v1/chat/completions is served here, because harness.config says api: openai_responses, openai_chat; an agent that speaks the Messages API needs api: anthropic_messages\"") {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, text := g.post(pathChat, chatBody); status != 403 || !strings.Contains(text, "budget") || g.Usage()["output_tokens"] != 20 {

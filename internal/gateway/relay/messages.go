@@ -20,7 +20,9 @@ func messages() *dialect {
 	return &dialect{
 		api: Messages, name: "the Messages API", wire: wire.Messages(), served: "POST " + pathMessages,
 		route: exact(map[string]kind{"POST " + pathMessages: asks, "POST " + pathCount: counts, "GET " + pathModels: lists}),
-		query: func(query string) bool { return query == "beta=true" },
+		query: func(_ endpoint, query string) (string, []string, bool) {
+			return query, nil, query == "" || query == "beta=true"
+		},
 		passed: "User-Agent Anthropic-Version X-App X-Claude-Code-Session-Id" +
 			" X-Stainless-Arch X-Stainless-Lang X-Stainless-Os X-Stainless-Package-Version" +
 			" X-Stainless-Retry-Count X-Stainless-Runtime X-Stainless-Runtime-Version X-Stainless-Timeout",

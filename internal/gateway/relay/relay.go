@@ -35,6 +35,7 @@ const (
 	Responses API = "openai_responses"   // of OpenAI: POST /v1/responses
 	Messages  API = "anthropic_messages" // of Anthropic: POST /v1/messages
 	Chat      API = "openai_chat"        // of OpenAI and many others: POST /v1/chat/completions
+	Gemini    API = "gemini"             // of Google: POST /v1beta/models/MODEL:generateContent
 )
 
 // Config is shared by all attempts of a run. API, BaseURL, Key and Model are

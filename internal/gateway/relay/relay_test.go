@@ -3,6 +3,7 @@ package relay
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ const (
 const (
 	codexBody  = `{"model":"model-1","stream":true,"store":false,"input":"hi"}`
 	claudeBody = `{"model":"model-1","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"hi"}]}`
+	geminiBody = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`
 	chatBody   = `{"model":"model-1","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
 )
 
@@ -45,6 +47,11 @@ const claudeStream = "event: message_start\ndata: {\"type\":\"message_start\",\"
 const chatStream = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},\"finish_reason\":null}],\"usage\":null}\n\n" +
 	"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}],\"usage\":null}\n\n" +
 	"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":10,\"total_tokens\":110,\"prompt_tokens_details\":{\"cached_tokens\":40}}}\n\ndata: [DONE]\n\n"
+
+const geminiStream = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{}}}]},\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":100,\"cachedContentTokenCount\":40}}\n\n" +
+	"data: {\"candidates\":[{\"finishReason\":\"STOP\",\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":100,\"cachedContentTokenCount\":40,\"candidatesTokenCount\":7,\"thoughtsTokenCount\":3,\"totalTokenCount\":110}}\n\n"
+
+const pathGeminiStream = "/v1beta/models/model-1:streamGenerateContent?alt=sse"
 
 // spoken is what an agent and a provider say in a dialect, and how a piece of a text
 // comes.
@@ -63,6 +70,8 @@ var apis = map[API]spoken{
 		`{"content":[{"type":"tool_use"}],"usage":{"input_tokens":60,"cache_read_input_tokens":40,"output_tokens":10}}`},
 	Chat: {pathChat, chatBody, chatStream, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"finish_reason\":null}],\"usage\":null}\n\n",
 		`{"choices":[{"index":0,"message":{"tool_calls":[{"function":{"name":"f"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":40},"completion_tokens":10}}`},
+	Gemini: {pathGeminiStream, geminiBody, geminiStream, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":%q}]},\"index\":0}]}\n\n",
+		`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":40,"candidatesTokenCount":10}}`},
 }
 
 // agent is an attempt whose agent the test plays.
@@ -193,7 +202,7 @@ func TestEndpoints(t *testing.T) {
 		seen = append(seen, r.Method+" "+r.RequestURI)
 		mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, codexStream+claudeStream+chatStream)
+		io.WriteString(w, codexStream+claudeStream+chatStream+geminiStream)
 	})
 	weak := httptest.NewServer(weakProxy(base))
 	defer weak.Close()
@@ -210,12 +219,19 @@ func TestEndpoints(t *testing.T) {
 		"DELETE /v1/models", "HEAD /v1/models", "GET /v1/models/x", "OPTIONS /v1/models", "TRACE /v1/models", "PUT /v1/messages",
 		"POST //v1/messages", "POST /v1/messages/", "POST /v1/../v1/messages/", "POST /v1/%6dessages", "POST /V1/messages",
 		"POST http://evil.example/v1/messages", "POST /v1/messages;x", "POST /v1/completions", "POST /v1/embeddings", "GET /v1/chat/completions", "POST /chat/completions",
-		"POST /v1/chat/completions/", "GET /v1/chat/completions/chatcmpl-1", "POST /openai/deployments/x/chat/completions", "GET /", "GET /debug/pprof/",
+		"POST /v1/chat/completions/", "GET /v1/chat/completions/chatcmpl-1", "POST /openai/deployments/x/chat/completions",
+		"POST /v1beta/files", "POST /upload/v1beta/files", "POST /v1beta/cachedContents", "GET /v1beta/cachedContents", "POST /v1beta/models/model-1:batchGenerateContent", "POST /v1beta/models/model-1:embedContent",
+		"POST /v1beta/models/model-1:predict", "POST /v1beta/models/model-1:predictLongRunning", "POST /v1beta/tunedModels/model-1:generateContent", "POST /v1beta/models/model-1", "POST /v1beta/models",
+		"POST /v1beta/modelsmodel-1:generateContent", "POST /v1beta/models/:generateContent", "POST /v2/models/model-1:generateContent", "POST /v1beta/models/model-1:generatecontent",
+		"DELETE /v1beta/models/model-1", "GET /", "GET /debug/pprof/",
 	}
 	for api, c := range apis {
 		own, body, query := c.path, c.body, "?stream=true"
 		if api == Messages {
 			query = "?beta=false"
+		}
+		if api == Gemini {
+			query = "&alt=sse"
 		}
 		lines := slices.Clone(both)
 		for other, c := range apis {
@@ -234,7 +250,7 @@ func TestEndpoints(t *testing.T) {
 		}
 		for name, text := range map[string]string{
 			"query":          request1("POST "+own+query, "", body),
-			"two queries":    request1("POST "+own+"?beta=true&beta=true", "", body),
+			"two queries":    request1("POST "+own+cmp.Or(map[API]string{Gemini: "&key=attacker&key=" + token}[api], "?beta=true&beta=true"), "", body),
 			"websocket":      request1("GET "+own, "Connection: Upgrade\r\nUpgrade: websocket\r\n", ""),
 			"h2c":            request1("POST "+own, "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", body),
 			"CONNECT":        request1("CONNECT api.example:443", "", ""),
@@ -293,6 +309,9 @@ func TestHonestExchange(t *testing.T) {
 		{Chat, pathChat, chatBody, chatStream,
 			http.Header{"X-Stainless-Os": {"Linux"}, "User-Agent": {"OpenAI/Python"}, "Openai-Organization": {"org"}, "Cookie": {"c"}, "X-Openrouter-Key": {"k"}},
 			[]string{"X-Stainless-Os", "User-Agent"}, []string{"Openai-Organization", "Cookie", "X-Openrouter-Key", "X-Api-Key"}},
+		{Gemini, pathGeminiStream, geminiBody, geminiStream,
+			http.Header{"X-Goog-Api-Client": {"gl-python"}, "User-Agent": {"google-genai-sdk"}, "X-Goog-User-Project": {"p"}, "X-Goog-Request-Params": {"x"}, "X-Server-Timeout": {"9"}},
+			[]string{"X-Goog-Api-Client", "User-Agent"}, []string{"Authorization", "X-Goog-User-Project", "X-Goog-Request-Params", "X-Api-Key"}},
 	} {
 		var got *http.Request
 		var body []byte
@@ -330,7 +349,7 @@ func TestHonestExchange(t *testing.T) {
 		if c.api == Messages && (got.Header.Get("Anthropic-Beta") != "claude-code-20250219,effort-2025-11-24" || got.Header.Get("X-Api-Key") != key) {
 			t.Errorf("%v", got.Header)
 		}
-		if c.api != Messages && got.Header.Get("Authorization") != "Bearer "+key {
+		if c.api == Gemini && got.Header.Get("X-Goog-Api-Key") != key || (c.api == Responses || c.api == Chat) && got.Header.Get("Authorization") != "Bearer "+key {
 			t.Errorf("%v", got.Header)
 		}
 		usage := g.Usage()
@@ -378,6 +397,60 @@ func TestModels(t *testing.T) {
 	}
 }
 
+// TestGeminiPaths: what Google's own libraries ask for is served, and the token in a query
+// goes nowhere. Another model, or a stream in another form than that of events, is not.
+func TestGeminiPaths(t *testing.T) {
+	var seen []string
+	base := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.RequestURI+" "+r.Header.Get("X-Goog-Api-Key"))
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(r.URL.Path, "stream") {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		io.WriteString(w, apis[Gemini].told)
+	})
+	cfg := config(Gemini, base)
+	cfg.SmallModel = "small?1"
+	g := start(t, newRelay(t, cfg)).listen()
+	for _, c := range []struct {
+		line, headers, want string
+		reaches             string
+	}{
+		{"POST /v1/models/model-1:generateContent", "", "200", "/v1/models/model-1:generateContent"},
+		{"POST /v1beta/models/model%2D1:generateContent?alt=json", "", "200", "/v1beta/models/model-1:generateContent"},
+		{"POST /v1beta/models/model-1:countTokens?key=" + token, "", "200", "/v1beta/models/model-1:countTokens"},
+		{"POST /v1beta/models/model-1:streamGenerateContent?alt=sse&key=" + token, "X-Goog-Api-Key: " + token + "\r\n", "200", "/v1beta/models/model-1:streamGenerateContent?alt=sse"},
+		{"POST /v1beta/models/small%3F1:generateContent", "", "200", "/v1beta/models/small%3F1:generateContent"},
+		{"GET /v1beta/models?pageSize=1000", "", `200 map[Content-Length:[238] Content-Type:[application/json]`, ""},
+		{"GET /v1/models/model-1", "", "200", ""},
+		{"GET /v1beta/models/bigger", "", "403", ""},
+		{"POST /v1beta/models/bigger:generateContent", "", "403", ""},
+		{"POST /v1beta/models/model-1%2F..%2Fbigger:generateContent", "", "403", ""},
+		{"POST /v1beta/models/bigger:countTokens", "", "403", ""},
+		{"POST /v1beta/models/model-1:streamGenerateContent", "", "403", ""},
+		{"POST /v1beta/models/model-1:streamGenerateContent?alt=json", "", "403", ""},
+		{"POST /v1beta/models/model-1:streamGenerateContent?alt=sse&alt=json", "", "403", ""},
+		{"POST /v1beta/models/model-1:generateContent?alt=sse", "", "403", ""},
+		{"POST /v1beta/models/model-1:generateContent?upload_protocol=x", "", "403", ""},
+		{"POST /v1beta/models/model-1:generateContent?%6Bey=attacker", "", "403", ""},
+		{"GET /v1beta/models?key=attacker", "", "403", ""},
+		{"POST /v1beta/models/model-1:generateContent", "X-Goog-Api-Key: attacker\r\n", "403", ""},
+	} {
+		seen = nil
+		got := raw(t, g.address, request1(c.line, c.headers+"Connection: close\r\n", geminiBody))
+		want := []string{c.reaches + " " + key}
+		if c.reaches == "" {
+			want = nil
+		}
+		if !strings.HasPrefix(got, c.want) || !slices.Equal(seen, want) {
+			t.Errorf("%s: %s; the provider sees %q", c.line, got, seen)
+		}
+	}
+	if text := string(g.Trace()) + fmt.Sprint(g.ledger); strings.Contains(text, token) || strings.Contains(text, "attacker") {
+		t.Errorf("a credential is stored: %s", text)
+	}
+}
+
 // TestLogForging is row N22.
 func TestLogForging(t *testing.T) {
 	g := start(t, newRelay(t, config(Responses, "http://127.0.0.1:1"))).listen()
@@ -392,10 +465,15 @@ func TestRefusalsStopAgents(t *testing.T) {
 	for api, want := range map[API]string{
 		Responses: `400 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here","type":"invalid_request_error","param":null,"code":"external_tools_blocked"}}`,
 		Chat:      `403 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here","type":"invalid_request_error","param":null,"code":"external_tools_blocked"}}`,
+		Gemini:    `403 {"error":{"code":403,"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","domain":"securebench","reason":"external_tools_blocked"}],"message":"securebench: the tool \"googlesearch\" is not allowed here","status":"PERMISSION_DENIED"}}`,
 		Messages:  `403 {"error":{"message":"securebench: a tool of the type \"web_search\" is not allowed here (external_tools_blocked)","type":"permission_error"},"type":"error"}`,
 	} {
 		g := start(t, newRelay(t, config(api, "http://127.0.0.1:1"))).listen()
-		status, body := g.post(apis[api].path, `{"model":"model-1","tools":[{"type":"web_search"}]}`)
+		hosted := `{"model":"model-1","tools":[{"type":"web_search"}]}`
+		if api == Gemini {
+			hosted = `{"tools":[{"googleSearch":{}}]}`
+		}
+		status, body := g.post(apis[api].path, hosted)
 		if got := fmt.Sprint(status, " ", body); got != want {
 			t.Errorf("%s", got)
 		}

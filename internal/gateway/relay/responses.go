@@ -18,7 +18,7 @@ func responses() *dialect {
 	return &dialect{
 		api: Responses, name: "the Responses API", wire: wire.Responses(), served: "POST " + pathResponses,
 		route: exact(map[string]kind{"POST " + pathResponses: asks, "GET " + pathModels: lists}),
-		query: func(string) bool { return false },
+		query: without,
 		passed: "User-Agent Originator Session-Id Thread-Id X-Client-Request-Id" +
 			" X-Codex-Beta-Features X-Codex-Parent-Thread-Id X-Codex-Turn-Metadata X-Codex-Window-Id" +
 			" X-Openai-Internal-Codex-Responses-Lite X-Openai-Subagent",
@@ -45,7 +45,7 @@ func openaiRefusal(_ int, why reason, message string) any {
 
 // listed are models in the form of OpenAI's and Anthropic's APIs, with an empty list of
 // the form that Codex keeps for itself.
-func listed(models []string) any {
+func listed(models []string, _ string) any {
 	type model struct {
 		ID          string `json:"id"`
 		Type        string `json:"type"`

@@ -37,7 +37,7 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req wire.Request, heade
 		}
 		x.Tries++
 		sent := time.Now()
-		response, err := a.relay.post(ctx, x.Path+x.query, req.Body, header)
+		response, err := a.relay.post(ctx, x.target, req.Body, header)
 		var broken *tls.CertificateVerificationError
 		switch {
 		case err != nil && ctx.Err() != nil:

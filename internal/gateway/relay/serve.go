@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -49,13 +50,8 @@ func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) 
 	if refused := a.gate(r, x); refused != nil {
 		return refused
 	}
-	if r.URL.RawQuery != "" {
-		x.query = "?" + r.URL.RawQuery
-	}
 	if x.kind == lists {
-		x.Status = http.StatusOK
-		a.listModels(w, x.dialect)
-		return nil
+		return a.listModels(w, x)
 	}
 	if err := a.Err(); err != nil {
 		return a.ended(err)
@@ -88,18 +84,23 @@ func (a *Attempt) gate(r *http.Request, x *exchange) *refusal {
 	if x.endpoint, ok = a.relay.route(r.Method, x.Path); !ok || r.Header.Get("Upgrade") != "" {
 		return a.relay.notServed(r.Method, x.Path)
 	}
-	if !a.authorized(r.Header) {
+	query, more, ok := x.dialect.query(x.endpoint, r.URL.RawQuery)
+	if !a.authorized(r.Header, more) {
 		return refuse(wrongToken, "the request does not have the token of this attempt")
 	}
-	if query := r.URL.RawQuery; x.kind != lists && query != "" && !x.dialect.query(query) {
-		return refuse(queryRefused, "the query is not allowed")
+	if !ok && x.kind != lists {
+		return refuse(queryRefused, "the query is not allowed"+x.dialect.needs)
+	}
+	if query != "" {
+		x.target += "?" + query
 	}
 	return nil
 }
 
-// authorized reports whether every credential of the request is the token.
-func (a *Attempt) authorized(h http.Header) bool {
-	given := h.Values("X-Api-Key")
+// authorized reports whether every credential of the request is the token. Some have it
+// in their query.
+func (a *Attempt) authorized(h http.Header, given []string) bool {
+	given = slices.Concat(given, h.Values("X-Api-Key"), h.Values("X-Goog-Api-Key"))
 	for _, v := range h.Values("Authorization") {
 		given = append(given, strings.TrimPrefix(v, "Bearer "))
 	}
@@ -111,12 +112,17 @@ func (a *Attempt) authorized(h http.Header) bool {
 	return len(given) > 0
 }
 
-// listModels answers a request for the models.
-func (a *Attempt) listModels(w http.ResponseWriter, d *dialect) {
-	body, _ := json.Marshal(d.list(a.relay.models), json.Deterministic(true))
+// listModels answers a request for the models, or for one of them.
+func (a *Attempt) listModels(w http.ResponseWriter, x *exchange) *refusal {
+	if name := x.asked.Model; name != "" && !slices.Contains(a.relay.models, name) {
+		return refuse(notAllowed, "there is no such model here")
+	}
+	body, _ := json.Marshal(x.dialect.list(a.relay.models, x.asked.Model), json.Deterministic(true))
+	x.Status = http.StatusOK
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body)
+	_, _ = w.Write(body) // the agent may have left
+	return nil
 }
 
 // read returns the request, once all of it is here and was checked. The memory
@@ -150,7 +156,7 @@ func (a *Attempt) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	x.request.add(body)
 	policy := wire.Policy{Models: a.relay.models, External: a.relay.cfg.AllowExternalTools}
-	req, err := x.dialect.wire.Request(body, policy)
+	req, err := x.dialect.wire.Request(body, x.asked, policy)
 	var bad *wire.Refusal
 	if errors.As(err, &bad) {
 		return req, release, refuse(reason(bad.Reason), bad.Message)

@@ -46,7 +46,6 @@ type exchange struct {
 
 	endpoint          `json:"-"`
 	began             time.Time
-	query             string // with its question mark
 	sent, received    int64
 	usage             wire.Usage
 	exact             bool

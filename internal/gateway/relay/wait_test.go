@@ -219,6 +219,7 @@ func TestRejected(t *testing.T) {
 		{"key", 401, key, 401, "the key is not accepted (status 401)", ErrRejected},
 		{"model", 400, unknown, 400, `it does not know the model "model-1" (status 400)`, ErrRejected},
 		{"other model", 404, "", 404, `it does not know the model "model-1", or has nothing at this address: check the model and the base URL (status 404)`, ErrRejected},
+		{"Google's key", 400, `{"error":{"code":400,"status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}`, 400, "the key is not accepted (status 400)", ErrRejected},
 		{"credit", 429, `{"error":{"code":"insufficient_quota"}}`, 429, "has no credit", ErrRejected},
 		{"only the agent's", 401, key, 200, "though the key and the model are accepted", ErrRefused},
 		{"only the agent's model", 404, "", 400, "with the status 404", ErrRefused},

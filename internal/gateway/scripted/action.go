@@ -55,7 +55,7 @@ func (r *Request) calls(t Turn) ([]call, error) {
 
 // shell runs a command with the agent's shell tool.
 func (r *Request) shell(command string) (call, error) {
-	t, ok := r.tool("exec", "exec_command", "shell_command", "shell", "local_shell", "Bash")
+	t, ok := r.tool("exec", "exec_command", "shell_command", "shell", "local_shell", "Bash", "run_shell_command", "bash")
 	if !ok {
 		return call{}, fmt.Errorf("the request declares no shell tool")
 	}
@@ -66,7 +66,7 @@ func (r *Request) shell(command string) (call, error) {
 		return r.script("exec_command", map[string]any{"cmd": command, "yield_time_ms": 30_000}, "result.output"), nil
 	case t.Name == "exec_command":
 		c.input = object(map[string]any{"cmd": command, "yield_time_ms": 30_000})
-	case t.Name == "shell_command":
+	case t.Name == "shell_command", t.Name == "run_shell_command", t.Name == "bash":
 		c.input = object(map[string]any{"command": command})
 	case t.Name == "Bash":
 		c.kind, c.input = "tool_use", object(map[string]any{"command": command, "description": "Run a command"})

@@ -23,6 +23,8 @@ func (r *Request) events(t Turn, calls []call) ([]event, any) {
 		return r.messageEvents(text, t, calls, u)
 	case chat:
 		return r.chatEvents(text, t, calls, u)
+	case gemini:
+		return r.geminiEvents(text, t, calls, u)
 	}
 	return r.responseEvents(text, t, calls, u)
 }

@@ -54,9 +54,14 @@ func (x *exchange) write(text string) bool {
 }
 
 // refuse writes an error in the API's form.
-func (x *exchange) refuse(bad refusal) { x.json(bad.status, x.r.errorBody(bad.kind, bad.text)) }
+func (x *exchange) refuse(bad refusal) {
+	x.json(bad.status, x.r.errorBody(bad.status, bad.kind, bad.text))
+}
 
-func (r *Request) errorBody(kind, text string) any {
+func (r *Request) errorBody(status int, kind, text string) any {
+	if r.API == gemini {
+		return geminiError(status, kind, text)
+	}
 	if r.API == messages {
 		return map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": text}, "request_id": "req_scripted"}
 	}
@@ -214,7 +219,7 @@ func (x *exchange) slowly(f Fault) {
 	}
 	body := f.Body
 	if body == "" {
-		body = object(x.r.errorBody(kinds[f.status()], text))
+		body = object(x.r.errorBody(f.status(), kinds[f.status()], text))
 	}
 	if x.w.Header().Get("Content-Type") == "" {
 		x.w.Header().Set("Content-Type", "application/json")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ const (
 	responses API = "openai_responses"
 	chat      API = "openai_chat"
 	messages  API = "anthropic_messages"
+	gemini    API = "gemini"
 )
 
 // Request is what the server recorded of a request.
@@ -64,6 +66,7 @@ type toolJSON struct {
 	Function struct {
 		Name string `json:"name"`
 	} `json:"function"`
+	geminiTools
 }
 
 // itemJSON is an input item of the responses API, or a message of the others.
@@ -77,13 +80,14 @@ type itemJSON struct {
 
 // bodyJSON is the part of a body that a script needs.
 type bodyJSON struct {
-	Model        string     `json:"model"`
-	Stream       bool       `json:"stream"`
-	Tools        []toolJSON `json:"tools"`
-	Input        items      `json:"input"`
-	Messages     []itemJSON `json:"messages"`
-	MaxTokens    int64      `json:"max_tokens"`
-	Conversation string     `json:"prompt_cache_key"`
+	Model        string        `json:"model"`
+	Stream       bool          `json:"stream"`
+	Tools        []toolJSON    `json:"tools"`
+	Input        items         `json:"input"`
+	Contents     []contentJSON `json:"contents"`
+	Messages     []itemJSON    `json:"messages"`
+	MaxTokens    int64         `json:"max_tokens"`
+	Conversation string        `json:"prompt_cache_key"`
 	Metadata     struct {
 		UserID string `json:"user_id"`
 	} `json:"metadata"`
@@ -131,6 +135,12 @@ func (r *Request) read() (*bodyJSON, error) {
 	if err := json.Unmarshal(r.Body, &b); err != nil {
 		return nil, fmt.Errorf("the body is not JSON of this API: %w", err)
 	}
+	if r.API == gemini { // whose path says it
+		b.Model, b.Stream = r.Model, r.Stream
+	}
+	for _, c := range b.Contents {
+		b.Messages = append(b.Messages, c.item())
+	}
 	r.Model, r.Stream, r.unbilled = b.Model, b.Stream, r.API == chat && b.Stream && !b.StreamOptions.Usage
 	r.addTools("", b.Tools)
 	for _, item := range b.Input {
@@ -145,6 +155,12 @@ func (r *Request) addTools(namespace string, tools []toolJSON) {
 	for _, t := range tools {
 		if t.Type == "namespace" {
 			r.addTools(t.Name, t.Tools)
+			continue
+		}
+		if functions := append(t.Functions, t.Snake...); r.API == gemini {
+			for _, f := range functions {
+				r.Tools = append(r.Tools, Tool{"client", "", f.Name})
+			}
 			continue
 		}
 		if t.Type == "" {
@@ -199,8 +215,8 @@ func (b *bodyJSON) compacts() bool {
 }
 
 // credentials returns what a request authenticates with.
-func credentials(h http.Header) []string {
-	var out []string
+func credentials(h http.Header, query url.Values) []string {
+	out := append(slices.Clone(query["key"]), h.Values("X-Goog-Api-Key")...)
 	for _, v := range h.Values("Authorization") {
 		out = append(out, strings.TrimSpace(strings.TrimPrefix(v, "Bearer ")))
 	}

@@ -1,7 +1,7 @@
 // Package scripted is a provider of models that plays scripts. Tests and people
 // who try things out use it in a real provider's place: it speaks OpenAI's
-// Responses API and chat Completions and Anthropic's messages API, checks what it gets as a provider
-// would, and records it.
+// Responses API and chat Completions, Anthropic's messages API and Google's of Gemini, checks
+// what it gets as a provider would, and records it.
 //
 // # Scripts
 //

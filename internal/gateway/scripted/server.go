@@ -57,7 +57,7 @@ func (s *Server) Credentials() []string {
 // ServeHTTP records and answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	r := &Request{At: time.Now(), Method: in.Method, Path: in.URL.Path, Query: in.URL.RawQuery,
-		Header: in.Header.Clone(), Credentials: credentials(in.Header)}
+		Header: in.Header.Clone(), Credentials: credentials(in.Header, in.URL.Query())}
 	x := &exchange{w: w, in: in, r: r, key: strings.Join(r.Credentials, " ")}
 	answer := s.plan(x)
 	s.mu.Lock()
@@ -90,10 +90,13 @@ func (s *Server) plan(x *exchange) (answer func()) {
 	}
 	switch {
 	case bad != nil:
+	case r.API == gemini && strings.HasSuffix(r.Path, ":countTokens"):
+		r.Status = http.StatusOK
+		return func() { x.json(http.StatusOK, map[string]any{"totalTokens": estimate(len(r.Body))}) }
 	case r.Path == modelsPath:
 		r.Status = http.StatusOK
 		return func() { x.models(s.script.Models) }
-	case strings.HasPrefix(r.Path, modelsPath):
+	case strings.HasPrefix(r.Path, modelsPath) && r.API != gemini:
 		name := strings.TrimPrefix(r.Path, modelsPath+"/")
 		if bad = s.unknown(name); bad == nil {
 			r.Status = http.StatusOK
@@ -118,14 +121,15 @@ func (s *Server) route(r *Request) *refusal {
 	if strings.HasPrefix(where, modelsPath+"/") {
 		where = modelsPath
 	}
-	switch r.Method + " " + where {
-	case "POST /v1/responses":
+	switch line := r.Method + " " + where; {
+	case r.askedGemini():
+	case line == "POST /v1/responses":
 		r.API = responses
-	case "POST /v1/chat/completions":
+	case line == "POST /v1/chat/completions":
 		r.API = chat
-	case "POST /v1/messages", "POST /v1/messages/count_tokens":
+	case line == "POST /v1/messages", line == "POST /v1/messages/count_tokens":
 		r.API = messages
-	case "GET /v1/models":
+	case line == "GET /v1/models":
 		if r.API = responses; r.Header.Get("Anthropic-Version") != "" {
 			r.API = messages
 		}
@@ -211,6 +215,10 @@ func check(r *Request, b *bodyJSON) error {
 		return errors.New("model: a value is required")
 	case r.API == messages && b.MaxTokens <= 0:
 		return errors.New("max_tokens: a positive number is required")
+	case r.API == gemini && r.Stream && r.Query != "alt=sse":
+		return errors.New("alt: a stream is only served as events")
+	case r.API == gemini && len(b.Contents) == 0:
+		return errors.New("contents: at least one is required")
 	case r.API != responses && len(b.Messages) == 0:
 		return errors.New("messages: at least one message is required")
 	case r.API == responses && len(b.Input) == 0:

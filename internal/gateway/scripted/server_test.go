@@ -230,6 +230,64 @@ func TestDialects(t *testing.T) {
 	}
 }
 
+// TestGemini: a script becomes functions of Gemini's API, streamed and whole, whose turns
+// are counted by the calls that come back.
+func TestGemini(t *testing.T) {
+	server, base := serve(t, "key: right\nmodels: [m]\n"+threeTurns)
+	contents := []any{map[string]any{"role": "user", "parts": []any{map[string]any{"text": "go"}}}}
+	ask := func(action string) map[string]any {
+		body := object(map[string]any{"contents": contents, "tools": []any{map[string]any{"functionDeclarations": []any{map[string]any{"name": "run_shell_command"}}}}})
+		got := request(t, http.MethodPost, base+"/v1beta/models/m:"+action, "", body, "X-Goog-Api-Key", "right")
+		var last map[string]any
+		text := ""
+		for line := range strings.Lines(string(got.body)) {
+			if line = strings.TrimPrefix(line, "data: "); strings.TrimSpace(line) == "" {
+				continue
+			}
+			last = nil
+			if err := json.Unmarshal([]byte(line), &last); err != nil || got.status != 200 {
+				t.Fatalf("%d %s: %v", got.status, got.body, err)
+			}
+			for _, part := range geminiContent(last)["parts"].([]any) {
+				part := part.(map[string]any)
+				said, _ := part["text"].(string)
+				if text += said; part["functionCall"] != nil {
+					contents = append(contents, geminiContent(last), map[string]any{"role": "user", "parts": []any{map[string]any{"functionResponse": map[string]any{"name": "f", "response": map[string]any{"output": "ok"}}}}})
+					text += object(part["functionCall"].(map[string]any)["args"])
+				}
+			}
+		}
+		last["text"] = text
+		return last
+	}
+	for i, want := range []string{`First.{"command":"ls"}`, `{"command":"mkdir`, `{"command":"apply_patch`, "All done."} {
+		got := ask([]string{"streamGenerateContent?alt=sse", "generateContent"}[i%2])
+		if text := got["text"].(string); !strings.HasPrefix(text, want) || got["usageMetadata"] == nil {
+			t.Errorf("turn %d: %v, want %s", i+1, got, want)
+		}
+	}
+	for _, c := range []struct {
+		path, key, body string
+		want            int
+	}{
+		{"m:countTokens", "right", `{"contents":[]}`, 200}, {"m:generateContent?key=right", "", `{"contents":[{"parts":[]}],"tools":[{"functionDeclarations":[{"name":"bash"}]}]}`, 200},
+		{"m:generateContent", "wrong", `{}`, 401}, {"n:generateContent", "right", `{"contents":[{"parts":[]}]}`, 404}, {"m:embedContent", "right", `{}`, 404},
+		{"m:generateContent", "right", `{}`, 400}, {"m:streamGenerateContent", "right", `{"contents":[{"parts":[]}]}`, 400},
+	} {
+		if got := request(t, http.MethodPost, base+"/v1/models/"+c.path, c.key, c.body); got.status != c.want {
+			t.Errorf("%s: %d %s, want %d", c.path, got.status, got.body, c.want)
+		}
+	}
+	if r := server.Requests()[0]; r.API != gemini || r.Model != "m" || !r.Stream || len(r.Tools) != 1 || r.Turn != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// geminiContent is what an answer says.
+func geminiContent(e map[string]any) map[string]any {
+	return e["candidates"].([]any)[0].(map[string]any)["content"].(map[string]any)
+}
+
 // TestWithoutTools: a script that an agent has no tool for says so, once.
 func TestWithoutTools(t *testing.T) {
 	server, base := serve(t, threeTurns)

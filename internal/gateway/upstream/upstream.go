@@ -50,6 +50,7 @@ func RetryAfter(h http.Header, limit time.Duration) time.Duration {
 const (
 	NoCredit = "insufficient_quota"
 	NoModel  = "model_not_found"
+	NoKey    = "api_key_invalid"
 	TooMuch  = "request_too_large" // for the account's rate, however long one waits
 )
 
@@ -61,6 +62,7 @@ func Code(body []byte) string {
 			Type    jsontext.Value `json:"type"`
 			Code    jsontext.Value `json:"code"`
 			Message jsontext.Value `json:"message"`
+			Details jsontext.Value `json:"details"` // of Google's
 		} `json:"error"`
 	}
 	if Decode(body, &e) != nil {
@@ -73,6 +75,8 @@ func Code(body []byte) string {
 		return NoCredit
 	case strings.Contains(words, NoModel):
 		return NoModel
+	case strings.Contains(string(e.Error.Details), `"API_KEY_INVALID"`): // which comes with the status 400
+		return NoKey
 	case strings.HasPrefix(message, `"Request too large for `), strings.Contains(message, "required for long context requests"):
 		return TooMuch
 	}
@@ -85,7 +89,7 @@ func Rejects(status int, code string) bool {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound:
 		return true
 	}
-	return code == NoCredit || code == NoModel
+	return code == NoCredit || code == NoModel || code == NoKey
 }
 
 // Complaint says what the provider rejects. Its own words may repeat a part of

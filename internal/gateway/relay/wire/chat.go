@@ -35,7 +35,7 @@ const askUsage = `"stream_options":{"include_usage":true},`
 // chat checks a request. The usage of a stream is asked for even if the agent does not.
 func (c *checker) chat(body []byte) ([]byte, error) {
 	asked := false // for the usage
-	body, err := c.fields(body, func(name string, v jsontext.Value) error {
+	body, err := c.fields(body, lowered, func(name string, v jsontext.Value) error {
 		if known, err := c.common(name, v); known {
 			return err
 		}
@@ -51,7 +51,7 @@ func (c *checker) chat(body []byte) ([]byte, error) {
 		case "prediction":
 			return c.predicted(v)
 		case "modalities":
-			return c.modalities(v)
+			return c.modalities(v, "text")
 		case "store", "audio":
 			if !empty(v) {
 				return c.external("%s", name)
@@ -63,7 +63,7 @@ func (c *checker) chat(body []byte) ([]byte, error) {
 		case "stream_options":
 			asked = asksUsage(v)
 			if !asked {
-				return errReplaced
+				return replaced{}
 			}
 		default:
 			if !strings.Contains(plainChat, " "+name+" ") {
@@ -156,12 +156,12 @@ func (c *checker) predicted(v jsontext.Value) error {
 
 // modalities checks what an answer consists of: sounds cost more than the configured
 // price.
-func (c *checker) modalities(v jsontext.Value) error {
+func (c *checker) modalities(v jsontext.Value, plain string) error {
 	if absent(v) {
 		return nil
 	}
 	return array(v, func(kind jsontext.Value) error {
-		if s, _ := text(kind); s != "text" {
+		if s, _ := text(kind); s != plain {
 			return c.external("an answer of the kind %.40q", s)
 		}
 		return nil

@@ -15,8 +15,8 @@ type Dialect struct {
 }
 
 // Request checks a request.
-func (d *Dialect) Request(body []byte, p Policy) (Request, error) {
-	c := &checker{policy: p}
+func (d *Dialect) Request(body []byte, asked Asked, p Policy) (Request, error) {
+	c := &checker{policy: p, asked: asked}
 	body, err := d.request(c, body)
 	if err != nil {
 		return Request{}, err

@@ -23,7 +23,7 @@ type ending struct {
 func (e *ending) read() Ending {
 	declined := e.declined || e.stop == "refusal" || e.stop == "content_filter"
 	end := Ending{Empty: !e.said && !declined, Declined: declined}
-	if slices.Contains([]string{"max_tokens", "max_output_tokens", "model_context_window_exceeded", "length"}, e.stop) {
+	if slices.Contains([]string{"max_tokens", "max_output_tokens", "model_context_window_exceeded", "length", "MAX_TOKENS"}, e.stop) {
 		end.Truncated, end.Stop = true, e.stop
 	}
 	return end

@@ -35,7 +35,7 @@ func whole(body jsontext.Value, each field) error {
 			return notJSON(err)
 		}
 		end := int(d.InputOffset()) // the value itself changes with the next token
-		if err := each.call(name, body[end-len(value):end:end]); err != nil {
+		if err := each(name, body[end-len(value):end:end]); err != nil {
 			return err
 		}
 	}
@@ -51,13 +51,13 @@ func whole(body jsontext.Value, each field) error {
 // field is called for a field of an object.
 type field func(name string, value jsontext.Value) error
 
-// call calls it. The names of an API are lower-case: a provider that ignores case
-// must not see a field that was not checked.
-func (f field) call(name string, value jsontext.Value) error {
+// lowered returns a name, which must be lower-case, as those of most APIs are: a provider
+// that ignores case must not see a field that was not checked.
+func lowered(name string) (string, error) {
 	if strings.ToLower(name) != name {
-		return refuse(unknownField, "the field %.40q is not known", name)
+		return "", refuse(unknownField, "the field %.40q is not known", name)
 	}
-	return f(name, value)
+	return name, nil
 }
 
 // object calls each for every field of an object within a body, which [whole] has
@@ -72,7 +72,10 @@ func object(v jsontext.Value, each field) error {
 		if value == nil {
 			return errScan
 		}
-		return each.call(name, value)
+		if _, err := lowered(name); err != nil {
+			return err
+		}
+		return each(name, value)
 	})
 }
 

@@ -25,7 +25,7 @@ func Messages() *Dialect {
 
 // messages checks a request.
 func (c *checker) messages(body []byte) ([]byte, error) {
-	return c.fields(body, func(name string, v jsontext.Value) error {
+	return c.fields(body, lowered, func(name string, v jsontext.Value) error {
 		if known, err := c.common(name, v); known {
 			return err
 		}

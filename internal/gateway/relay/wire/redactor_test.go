@@ -18,7 +18,7 @@ import (
 
 // spoken are the dialects, by the names of their APIs.
 func spoken() map[string]*Dialect {
-	return map[string]*Dialect{"responses": Responses(), "messages": Messages(), "chat": Chat()}
+	return map[string]*Dialect{"responses": Responses(), "messages": Messages(), "chat": Chat(), "gemini": Gemini()}
 }
 
 const pieceKey = "sk-Zq4f1c9a7e2d8bX6035kPw"
@@ -46,6 +46,12 @@ func told(api string, texts [][]string) string {
 			}
 			add("content_block_stop", map[string]any{"index": n})
 			add("message_delta", map[string]any{"delta": map[string]any{"stop_reason": "sk"}})
+		case "gemini":
+			for _, p := range pieces {
+				data, _ := json.Marshal(map[string]any{"candidates": []any{map[string]any{"content": map[string]any{"parts": []any{
+					map[string]any{"text": p, "thought": n%2 == 1}, map[string]any{"text": ""}}}, "index": n}}, "usageMetadata": map[string]any{"promptTokenCount": 1}})
+				fmt.Fprintf(&b, "data: %s\r\n\r\n", data)
+			}
 		case "chat":
 			for _, p := range pieces {
 				delta := map[string]any{"content": p}
@@ -69,17 +75,20 @@ func told(api string, texts [][]string) string {
 // texts reads what a stream tells.
 func texts(t interface{ Fatalf(string, ...any) }, stream string) map[string]string {
 	out := map[string]string{}
-	for event := range strings.SplitSeq(stream, "\n\n") {
+	for event := range strings.SplitSeq(strings.ReplaceAll(stream, "\r", ""), "\n\n") {
 		_, data, ok := strings.Cut(event, "data: ")
 		if !ok {
 			continue
 		}
 		var e struct {
-			Type  string
-			Index int
-			Item  string `json:"item_id"`
-			Delta json.RawMessage
-			// of Chat Completions
+			Type       string
+			Index      int
+			Item       string `json:"item_id"`
+			Delta      json.RawMessage
+			Candidates []struct {
+				Index   int
+				Content struct{ Parts []struct{ Text string } }
+			}
 			Choices []struct {
 				Index int
 				Delta struct {
@@ -90,6 +99,13 @@ func texts(t interface{ Fatalf(string, ...any) }, stream string) map[string]stri
 		}
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			t.Fatalf("%v in %s", err, data)
+		}
+		for _, c := range e.Candidates {
+			for _, p := range c.Content.Parts {
+				if p.Text != "" {
+					out[fmt.Sprint(c.Index)] += p.Text
+				}
+			}
 		}
 		for _, c := range e.Choices {
 			for _, call := range c.Delta.Calls {
@@ -205,6 +221,7 @@ func FuzzRedactor(f *testing.F) {
 	f.Add(told("messages", [][]string{{"sk-", "Zq"}, {}}), 3)
 	f.Add(told("responses", [][]string{{"a", "7", "3"}}), 1)
 	f.Add(told("chat", [][]string{{"sk-", "Zq4f1c9a7e2d8bX6035kPw"}, {"s", "k", "-"}}), 7)
+	f.Add(told("gemini", [][]string{{"sk-", "Zq4f1c9a7e2d8bX6035kPw"}, {"s", "k", "-"}}), 7)
 	f.Add("data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"s\"},\"delta\":{}}\r\n\r\ndata: x", 2)
 	f.Add("event: a\ndata: {\"type\": \"a.delta\",\ndata: \"delta\": \"s\"}\nid: 1\n\n", 5)
 	f.Fuzz(func(t *testing.T, stream string, size int) {

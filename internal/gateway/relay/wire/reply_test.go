@@ -65,6 +65,10 @@ data: [DONE]
 
 `
 
+const geminiStream = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hm\",\"thought\":true}],\"role\":\"model\"},\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":90,\"thoughtsTokenCount\":2,\"totalTokenCount\":92}}\r\n\r\n" +
+	"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hello\"},{\"functionCall\":{\"name\":\"f\",\"args\":{}}}],\"role\":\"model\"},\"finishReason\":\"STOP\",\"index\":0}]," +
+	"\"usageMetadata\":{\"promptTokenCount\":90,\"toolUsePromptTokenCount\":10,\"cachedContentTokenCount\":60,\"candidatesTokenCount\":5,\"thoughtsTokenCount\":2,\"totalTokenCount\":107}}\r\n\r\n"
+
 func read(t *testing.T, d *Dialect, text string, piece int) *Stream {
 	t.Helper()
 	s := d.NewStream(NewPool(maxEvent * 2))
@@ -90,6 +94,8 @@ func TestStreams(t *testing.T) {
 		{Messages(), strings.ReplaceAll(messagesStream, "\n", "\r\n"), Usage{Input: 100, Cached: 70, Written: 20, Output: 33, ToolCalls: 1}},
 		{Responses(), withoutNames(responsesStream), Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
 		{Chat(), chatStream, Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
+		{Gemini(), geminiStream, Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
+		{Gemini(), strings.ReplaceAll(geminiStream, "\r\n", "\n"), Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
 		// xAI's servers leave the reasoning out of the output, and many say no total.
 		{Chat(), strings.Replace(chatStream, `107`, `150`, 1), Usage{Input: 100, Cached: 60, Output: 50, ToolCalls: 1}},
 		{Chat(), strings.Replace(chatStream, `"total_tokens":107,`, ``, 1), Usage{Input: 100, Cached: 60, Output: 7, ToolCalls: 1}},
@@ -180,6 +186,8 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte(responsesStream), uint8(3))
 	f.Add([]byte(messagesStream), uint8(50))
 	f.Add([]byte(chatStream), uint8(9))
+	f.Add([]byte(geminiStream), uint8(9))
+	f.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9}}`), uint8(9))
 	f.Add([]byte(`{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":9}}`), uint8(9))
 	f.Add([]byte("data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":-1}}\n\n"), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, piece uint8) {

@@ -28,6 +28,12 @@ type Policy struct {
 	External bool
 }
 
+// Asked is what a request says beside its body, in an API that has it there.
+type Asked struct {
+	Model  string
+	Stream bool
+}
+
 // Request is one that may pass.
 type Request struct {
 	Body   []byte // to send
@@ -83,6 +89,7 @@ func (r *Refusal) Error() string { return r.Message }
 // checker checks one request.
 type checker struct {
 	policy Policy
+	asked  Asked
 	out    Request
 	kept   []member // of the request
 	drops  bool     // not all are
@@ -94,20 +101,30 @@ type member struct {
 	value jsontext.Value
 }
 
-// fields checks every field of a request, and returns the body without those
-// that are left out.
-func (c *checker) fields(body []byte, check func(name string, v jsontext.Value) error) ([]byte, error) {
+// fields checks every field of a request, by the name that names has for it, and returns
+// the body without those that are left out.
+func (c *checker) fields(body []byte, names func(string) (string, error), check field) ([]byte, error) {
+	seen := map[string]bool{}
 	err := whole(body, func(name string, v jsontext.Value) error {
-		err := check(name, v)
-		switch {
-		case errors.Is(err, errReplaced):
+		known, err := names(name)
+		if err != nil {
+			return err
+		}
+		if seen[known] {
+			return invalid("the body has a repeated field")
+		}
+		seen[known] = true
+		var other replaced
+		switch err = check(known, v); {
+		case errors.As(err, &other):
 			c.drops = true
+			if other.value != nil {
+				c.kept = append(c.kept, member{name, other.value})
+			}
 			return nil
 		case errors.Is(err, errUnknown):
 			c.drops = true
-			if len(c.out.Dropped) < maxDropped {
-				c.out.Dropped = append(c.out.Dropped, bounded.Text(name, 40))
-			}
+			c.dropped(name)
 			return nil
 		case err == nil:
 			c.kept = append(c.kept, member{name, v})
@@ -117,9 +134,11 @@ func (c *checker) fields(body []byte, check func(name string, v jsontext.Value) 
 	if err != nil || !c.drops {
 		return body, err
 	}
-	out := make([]byte, 0, len(body))
+	out := []byte{'{'}
 	for i, f := range c.kept {
-		out = append(out, "{,"[min(i, 1)])
+		if i > 0 {
+			out = append(out, ',')
+		}
 		if out, err = jsontext.AppendQuote(out, f.name); err != nil {
 			return nil, notJSON(err)
 		}
@@ -128,12 +147,21 @@ func (c *checker) fields(body []byte, check func(name string, v jsontext.Value) 
 	return append(out, '}'), nil
 }
 
-// errUnknown says that a field of the request is to be left out, and errReplaced that
-// another one comes in its place.
-var (
-	errUnknown  = errors.New("the field is not known")
-	errReplaced = errors.New("the field is replaced")
-)
+// dropped notes a field that is left out.
+func (c *checker) dropped(name string) {
+	if len(c.out.Dropped) < maxDropped {
+		c.out.Dropped = append(c.out.Dropped, bounded.Text(name, 40))
+	}
+}
+
+// errUnknown says that a field of the request is to be left out.
+var errUnknown = errors.New("the field is not known")
+
+// replaced says that a field has another value, or comes from the relay if that is nil.
+type replaced struct{ value jsontext.Value }
+
+// Error says so.
+func (replaced) Error() string { return "the field is replaced" }
 
 // insert adds a field, with a comma behind it, to an object that has at least one.
 func insert(body []byte, field string) []byte {
@@ -145,30 +173,49 @@ func insert(body []byte, field string) []byte {
 func (c *checker) common(name string, v jsontext.Value) (bool, error) {
 	switch name {
 	case "model":
-		model, ok := text(v)
-		if !ok || !slices.Contains(c.policy.Models, model) {
-			return true, refuse(modelRefused, "the model %.80q is not the configured one", model)
-		}
-		c.out.Model = model
+		model, _ := text(v)
+		return true, c.model(model)
 	case "stream":
 		c.out.Stream = v.Kind() == 't'
 		if k := v.Kind(); k != 't' && k != 'f' && k != 'n' {
 			return true, invalid("stream is not true or false")
 		}
 	case "max_tokens", "max_output_tokens", "max_completion_tokens":
-		n, _ := strconv.ParseInt(string(v), 10, 64) // the provider refuses what is no number
-		c.out.Output = max(c.out.Output, n)
+		c.bound(v)
 		return false, nil
 	case "service_tier", "speed":
-		// Other tiers cost more than the configured price.
-		tier, ok := text(v)
-		if !absent(v) && (!ok || !slices.Contains([]string{"auto", "default", "flex", "standard", "standard_only"}, tier)) {
-			return true, refuse(tierRefused, "the %s %.40q is not allowed", name, tier)
+		if absent(v) {
+			return true, nil
 		}
+		tier, _ := text(v)
+		return true, c.tier(name, tier)
 	default:
 		return false, nil
 	}
 	return true, nil
+}
+
+// model checks the name of a model.
+func (c *checker) model(name string) error {
+	if !slices.Contains(c.policy.Models, name) {
+		return refuse(modelRefused, "the model %.80q is not the configured one", name)
+	}
+	c.out.Model = name
+	return nil
+}
+
+// bound notes the most tokens of an answer. The provider refuses what is no number.
+func (c *checker) bound(v jsontext.Value) {
+	n, _ := strconv.ParseInt(string(v), 10, 64)
+	c.out.Output = max(c.out.Output, n)
+}
+
+// tier checks how a request is served. Other tiers cost more than the configured price.
+func (c *checker) tier(name, tier string) error {
+	if !slices.Contains([]string{"auto", "default", "flex", "standard", "standard_only"}, tier) {
+		return refuse(tierRefused, "the %s %.40q is not allowed", name, tier)
+	}
+	return nil
 }
 
 // external refuses what only the provider could do, unless that is allowed.

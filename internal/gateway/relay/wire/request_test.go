@@ -92,10 +92,28 @@ var honestChat = map[string]string{
 		"prediction":{"type":"content","content":"x"},"functions":[{"name":"f","parameters":{}}],"function_call":"auto","service_tier":"default"}`,
 }
 
+var honestGemini = map[string]string{
+	"node": `{"contents":[{"parts":[{"text":"hi"}],"role":"user"},{"role":"model","parts":[{"text":"hm","thought":true},{"functionCall":{"name":"f","args":{"fileData":{"fileUri":"https://x"}}},"thoughtSignature":"AAAA"}]},
+		{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":"https://example.org","cachedContent":"x"},"parts":[{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}}]}],
+		"systemInstruction":{"parts":[{"text":"be"}],"role":"user"},"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object","properties":{"googleSearch":{"type":"string"}}}}]}],
+		"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},
+		"generationConfig":{"temperature":1,"topP":0.95,"topK":64,"maxOutputTokens":9,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":8192},"responseMimeType":"application/json","responseSchema":{"type":"OBJECT"}}}`,
+	"python": `{"contents":[{"parts":[{"inlineData":{"data":"eHg=","mime_type":"image/png"}},{"text":"hi"}],"role":"user"}],
+		"safetySettings":[{"category":"HARM_CATEGORY_HATE_SPEECH","threshold":"BLOCK_NONE"}],"tools":[{"function_declarations":[{"name":"w","parameters_json_schema":{"type":"object"},"response_json_schema":{"type":"string"}}]}],
+		"generationConfig":{"maxOutputTokens":"9","candidateCount":1,"thinkingConfig":{"thinking_budget":0}}}`,
+	"nothing asked for": `{"contents":[],"tools":[{"googleSearch":null,"functionDeclarations":[]}],"cachedContent":"","systemInstruction":null,"toolConfig":{"retrievalConfig":null},"generationConfig":{"speechConfig":null,"responseModalities":["TEXT"]}}`,
+	"counted":           `{"generateContentRequest":{"model":"models/model-1","contents":[{"parts":[{"text":"hi"}]}]}}`,
+}
+
+// ask checks a request for the model.
+func ask(d *Dialect, body string, p Policy) (Request, error) {
+	return d.Request([]byte(body), Asked{Model: model}, p)
+}
+
 func TestHonestBodies(t *testing.T) {
 	policy := Policy{Models: []string{"other", model}}
 	for name, body := range honestResponses {
-		got, err := Responses().Request([]byte(body), policy)
+		got, err := ask(Responses(), body, policy)
 		if err != nil || got.Model != model {
 			t.Errorf("Responses, %s: %+v, %v", name, got, err)
 		}
@@ -105,13 +123,39 @@ func TestHonestBodies(t *testing.T) {
 		}
 	}
 	for name, body := range honestMessages {
-		if got, err := Messages().Request([]byte(body), policy); err != nil || got.Model != model || string(got.Body) != body {
+		if got, err := ask(Messages(), body, policy); err != nil || got.Model != model || string(got.Body) != body {
 			t.Errorf("Messages, %s: %v", name, err)
 		}
 	}
 	for name, body := range honestChat {
-		if got, err := Chat().Request([]byte(body), policy); err != nil || got.Model != model || string(got.Body) != body || got.Hidden {
+		if got, err := ask(Chat(), body, policy); err != nil || got.Model != model || string(got.Body) != body || got.Hidden {
 			t.Errorf("Chat, %s: %v", name, err)
+		}
+	}
+}
+
+// TestHonestGemini: the forms of names that Google's own libraries send are understood.
+func TestHonestGemini(t *testing.T) {
+	for name, body := range honestGemini {
+		got, err := Gemini().Request([]byte(body), Asked{model, true}, Policy{Models: []string{model}})
+		if err != nil || got.Model != model || string(got.Body) != body || !got.Stream || (name == "node" || name == "python") && got.Output != 9 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for _, asked := range []string{"", "bigger", "models/model-1", "model-1:x"} {
+		if _, err := Gemini().Request([]byte(`{"contents":[]}`), Asked{Model: asked}, Policy{Models: []string{model}}); err == nil {
+			t.Errorf("the model %q passed", asked)
+		}
+	}
+	got, err := ask(Gemini(), `{"contents":[],"newField":{"url":"https://x"},"generationConfig":{"temperature":0,"new_setting":{"a":1},"topP":1},"labels":{}}`, Policy{Models: []string{model}})
+	if want := `{"contents":[],"generationConfig":{"temperature":0,"topP":1}}`; err != nil || string(got.Body) != want ||
+		!slices.Equal(got.Dropped, []string{"newField", "generationConfig.new_setting", "labels"}) {
+		t.Errorf("%s, %q, %v", got.Body, got.Dropped, err)
+	}
+	for n, want := range map[string]int64{`1`: 1, `"3"`: 3, `8`: 8, `0`: -1, `1000`: -1, `1e1`: -1, `"x"`: -1} {
+		got, err := ask(Gemini(), `{"generationConfig":{"candidateCount":`+n+`}}`, Policy{Models: []string{model}, External: true})
+		if (err != nil) != (want < 0) || err == nil && got.Answers != want {
+			t.Errorf("%s candidates: %+v, %v", n, got, err)
 		}
 	}
 }
@@ -130,7 +174,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 		`{"model":"model-1"}`:                                                                `{"model":"model-1"}`,
 		`{"model":"model-1","stream":true,"stream_options":{"include_usage":true,"x":[{}]}}`: `{"model":"model-1","stream":true,"stream_options":{"include_usage":true,"x":[{}]}}`,
 	} {
-		got, err := Chat().Request([]byte(body), Policy{Models: []string{model}})
+		got, err := ask(Chat(), body, Policy{Models: []string{model}})
 		if err != nil || string(got.Body) != want || got.Hidden != strings.Contains(want, added) || len(got.Dropped) > 0 ||
 			strings.Contains(string(got.Plain()), added) {
 			t.Errorf("%s: %s, %+v, %v", body, got.Body, got, err)
@@ -148,7 +192,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 // TestAnswersAreBounded: each of several answers counts.
 func TestAnswersAreBounded(t *testing.T) {
 	for n, want := range map[string]int64{`1`: 1, `128`: 128, `null`: 0, `0`: -1, `129`: -1, `-1`: -1, `1.5`: -1, `"2"`: -1, `[2]`: -1, `1e9`: -1} {
-		got, err := Chat().Request([]byte(`{"model":"model-1","max_tokens":5,"max_completion_tokens":9,"n":`+n+`}`), Policy{Models: []string{model}, External: true})
+		got, err := ask(Chat(), `{"model":"model-1","max_tokens":5,"max_completion_tokens":9,"n":`+n+`}`, Policy{Models: []string{model}, External: true})
 		if (err != nil) != (want < 0) || err == nil && (got.Answers != want || got.Output != 9) {
 			t.Errorf("%s: %+v, %v", n, got, err)
 		}
@@ -157,14 +201,14 @@ func TestAnswersAreBounded(t *testing.T) {
 
 // tries sends what would let the provider work for the agent. Each of the values passes
 // the weak policy that allows it.
-func tries(t *testing.T, check func([]byte, Policy) (Request, error), frame string, values []string) {
+func tries(t *testing.T, d *Dialect, frame string, values []string) {
 	t.Helper()
 	for _, v := range values {
-		body := []byte(strings.Replace(frame, "@", v, 1))
-		if _, err := check(body, Policy{Models: []string{model}, External: true}); err != nil {
+		body := strings.Replace(frame, "@", v, 1)
+		if _, err := ask(d, body, Policy{Models: []string{model}, External: true}); err != nil {
 			t.Errorf("the weak policy refuses %s: %v", v, err)
 		}
-		_, err := check(body, Policy{Models: []string{model}})
+		_, err := ask(d, body, Policy{Models: []string{model}})
 		var r *Refusal
 		if !errors.As(err, &r) || r.Reason != externalTools && r.Reason != unknownField {
 			t.Errorf("%s: %v", v, err)
@@ -183,11 +227,11 @@ func TestExternalTools(t *testing.T) {
 		`{"type":"namespace","name":"n","tools":[{"type":"namespace","tools":[{"type":"web_search"}]}]}`,
 		`{"type":"function","name":"f","tools":[{"type":"mcp"}]}`,
 	}
-	tries(t, Responses().Request, `{"model":"model-1","tools":[@]}`, hosted)
-	tries(t, Responses().Request, `{"model":"model-1","input":[{"type":"additional_tools","tools":[@]}]}`, hosted)
-	tries(t, Responses().Request, `{"model":"model-1","input":[{"type":"tool_search_output","tools":[@]}]}`, hosted)
-	tries(t, Responses().Request, `{"model":"model-1","tool_choice":{"type":"allowed_tools","tools":[@]}}`, hosted)
-	tries(t, Responses().Request, `{"model":"model-1","input":[@]}`, []string{
+	tries(t, Responses(), `{"model":"model-1","tools":[@]}`, hosted)
+	tries(t, Responses(), `{"model":"model-1","input":[{"type":"additional_tools","tools":[@]}]}`, hosted)
+	tries(t, Responses(), `{"model":"model-1","input":[{"type":"tool_search_output","tools":[@]}]}`, hosted)
+	tries(t, Responses(), `{"model":"model-1","tool_choice":{"type":"allowed_tools","tools":[@]}}`, hosted)
+	tries(t, Responses(), `{"model":"model-1","input":[@]}`, []string{
 		`{"type":"item_reference","id":"x"}`, `{"type":"mcp_call"}`, `{"type":"web_search_call"}`, `{"type":"code_interpreter_call"}`,
 		`{"role":"user","content":[{"type":"input_image","image_url":"https://evil.example/x.png"}]}`,
 		`{"role":"user","content":[{"type":"input_image","image_url":{"url":"https://evil.example/x.png"}}]}`,
@@ -214,8 +258,8 @@ func TestExternalTools(t *testing.T) {
 		`{"role":"user","content":"x","url":"https://evil.example"}`,
 		`{"type":"reasoning","summary":[{"type":"input_file","file_url":"https://evil.example"}]}`,
 	})
-	tries(t, Responses().Request, `{"model":"model-1","instructions":[@]}`, []string{`{"id":"msg_1"}`, `{"type":"item_reference","id":"x"}`})
-	tries(t, Responses().Request, `{"model":"model-1",@}`, []string{
+	tries(t, Responses(), `{"model":"model-1","instructions":[@]}`, []string{`{"id":"msg_1"}`, `{"type":"item_reference","id":"x"}`})
+	tries(t, Responses(), `{"model":"model-1",@}`, []string{
 		`"store":true`, `"store":null`, `"store":0`, `"background":true`, `"previous_response_id":"resp_1"`, `"conversation":"conv_1"`,
 		`"prompt":{"id":"p"}`, `"tool_choice":{"type":"web_search_preview"}`,
 	})
@@ -223,9 +267,9 @@ func TestExternalTools(t *testing.T) {
 		`{"type":"web_search_20250305","name":"web_search"}`, `{"type":"web_fetch_20250910"}`, `{"type":"code_execution_20250825"}`,
 		`{"type":"mcp_toolset"}`, `{"type":"tool_search_tool_regex_20251119"}`, `{"type":"bash_20250124x"}`, `{"type":"advisor_20260301"}`,
 	}
-	tries(t, Messages().Request, `{"model":"model-1","tools":[@]}`, anthropic)
-	tries(t, Messages().Request, `{"model":"model-1","messages":[{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":@}}]}]}`, anthropic)
-	tries(t, Messages().Request, `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
+	tries(t, Messages(), `{"model":"model-1","tools":[@]}`, anthropic)
+	tries(t, Messages(), `{"model":"model-1","messages":[{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":@}}]}]}`, anthropic)
+	tries(t, Messages(), `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
 		`{"type":"image","source":{"type":"url","url":"https://evil.example"}}`, `{"type":"document","source":{"type":"url","url":"https://evil.example"}}`,
 		`{"type":"document","source":{"type":"file","file_id":"file_1"}}`, `{"type":"image","source":{"type":"base64","url":"https://evil.example"}}`,
 		`{"type":"image","source":{"type":"base64","data":"https://evil.example/x.png"}}`, `{"type":"document","source":{"type":"base64","data":"s3://b/x"}}`,
@@ -236,7 +280,7 @@ func TestExternalTools(t *testing.T) {
 		`{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"url","url":"http://e"}}]}}`,
 		`{"type":"tool_addition","tool":{"type":"server"}}`, `{"type":"tool_addition","tool":{"type":"tool_reference","definition":{"type":"web_search_20250305"}}}`,
 	})
-	tries(t, Messages().Request, `{"model":"model-1",@}`, []string{
+	tries(t, Messages(), `{"model":"model-1",@}`, []string{
 		`"mcp_servers":[{"type":"url","url":"https://evil.example"}]`, `"container":"c"`, `"container":{"skills":[]}`,
 		`"messages":[{"role":"user","content":"x","tools":[{"type":"web_search_20250305"}]}]`,
 	})
@@ -249,9 +293,9 @@ func TestExternalChat(t *testing.T) {
 		`{"type":"code_interpreter"}`, `{"type":"retrieval"}`, `{"type":"Function"}`, `{"function":{"name":"f"}}`, `{"type":"openrouter:web_search"}`,
 		`{"type":"function","tools":[{"type":"mcp"}]}`, `{"type":null,"function":{"name":"f"}}`,
 	}
-	tries(t, Chat().Request, `{"model":"model-1","tools":[@]}`, tools)
-	tries(t, Chat().Request, `{"model":"model-1","tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[@]}}}`, tools)
-	tries(t, Chat().Request, `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
+	tries(t, Chat(), `{"model":"model-1","tools":[@]}`, tools)
+	tries(t, Chat(), `{"model":"model-1","tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[@]}}}`, tools)
+	tries(t, Chat(), `{"model":"model-1","messages":[{"role":"user","content":[@]}]}`, []string{
 		`{"type":"image_url","image_url":{"url":"https://evil.example/x.png"}}`, `{"type":"image_url","image_url":"https://evil.example/x.png"}`,
 		`{"image_url":{"detail":"low","url":"http://127.0.0.1/"},"type":"image_url"}`, `{"type":"image_url","image_url":{"url":" data:x"}}`,
 		`{"type":"image_url","image_url":{"url":["data:x"]}}`, `{"type":"image_url","image_url":{"uri":"gs://b/x","url":"data:x"}}`, `{"type":"image_url","image_url":{}}`,
@@ -262,21 +306,94 @@ func TestExternalChat(t *testing.T) {
 		`{"type":"document_url","document_url":"https://evil.example"}`, `{"type":"text","text":"x","file_url":"https://evil.example"}`, `{"type":"image_file","image_file":{"file_id":"f"}}`,
 		`{"text":"x"}`, `{"type":"input_image","image_url":"https://evil.example"}`,
 	})
-	tries(t, Chat().Request, `{"model":"model-1","messages":[@]}`, []string{
+	tries(t, Chat(), `{"model":"model-1","messages":[@]}`, []string{
 		`{"role":"assistant","audio":{"id":"audio_1"}}`, `{"role":"user","content":"x","file_ids":["f"]}`, `{"role":"user","content":"x","tools":[{"type":"mcp"}]}`,
 		`{"role":"assistant","tool_calls":[{"type":"web_search_call"}]}`, `{"role":"user","model":"bigger","content":"x"}`,
 	})
-	tries(t, Chat().Request, `{"model":"model-1",@}`, []string{
+	tries(t, Chat(), `{"model":"model-1",@}`, []string{
 		`"store":true`, `"store":1`, `"store":"true"`, `"web_search_options":{}`, `"web_search_options":{"search_context_size":"low"}`, `"audio":{"voice":"alloy"}`,
 		`"modalities":["text","audio"]`, `"modalities":["Text"]`, `"tool_choice":{"type":"web_search"}`,
 		`"prediction":{"type":"content","content":[{"type":"image_url","image_url":{"url":"https://evil.example"}}]}`,
 	})
 	// What another server than OpenAI's would fetch or run has fields of its own, which no provider sees.
 	for _, field := range []string{`"search_parameters":{"mode":"on"}`, `"enable_search":true`, `"plugins":[{"id":"web"}]`, `"models":["bigger"]`, `"extra_body":{"google":{"cached_content":"c"}}`, `"mcp_servers":[{}]`} {
-		got, err := Chat().Request([]byte(`{"model":"model-1",`+field+`}`), Policy{Models: []string{model}})
+		got, err := ask(Chat(), `{"model":"model-1",`+field+`}`, Policy{Models: []string{model}})
 		if err != nil || string(got.Body) != `{"model":"model-1"}` || len(got.Dropped) != 1 {
 			t.Errorf("%s: %s, %v", field, got.Body, err)
 		}
+	}
+}
+
+// TestExternalGemini is [TestExternalTools] for Gemini, by both names of a field.
+func TestExternalGemini(t *testing.T) {
+	tries(t, Gemini(), `{"tools":[@]}`, []string{
+		`{"googleSearch":{}}`, `{"google_search":{}}`, `{"googleSearchRetrieval":{}}`, `{"codeExecution":{}}`, `{"code_execution":{}}`, `{"urlContext":{}}`, `{"url_context":{}}`,
+		`{"retrieval":{}}`, `{"enterpriseWebSearch":{}}`, `{"googleMaps":{}}`, `{"computerUse":{"environment":"ENVIRONMENT_BROWSER"}}`, `{"fileSearch":{}}`, `{"mcpServers":[{"url":"https://evil.example"}]}`,
+		`{"functionDeclarations":[{"name":"f"}],"googleSearch":{}}`, `{"GoogleSearch":{}}`, `{"google\u0053earch":{}}`, `{"newTool":true}`, `{"go_ogle_search":{}}`,
+	})
+	part := []string{
+		`{"fileData":{"fileUri":"https://evil.example/x","mimeType":"image/png"}}`, `{"file_data":{"file_uri":"gs://bucket/x"}}`, `{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/x"}}`,
+		`{"text":"x","fileData":{"fileUri":"gs://b/x"}}`, `{"FileData":{}}`, `{"file_Data":{}}`, `{"inlineData":{"data":"https://evil.example"}}`, `{"inline_data":{"data":"gs://b/x"}}`, `{"inlineData":{"fileUri":"gs://b/x"}}`,
+		`{"inlineData":{"data":{"uri":"gs://b/x"}}}`, `{"executableCode":{"language":"PYTHON","code":"x"}}`, `{"codeExecutionResult":{"outcome":"OUTCOME_OK"}}`, `{"toolCall":{"toolType":"GOOGLE_SEARCH_WEB"}}`, `{"toolResponse":{}}`, `{"newPart":{}}`,
+		`{"functionResponse":{"name":"f","response":{},"parts":[{"fileData":{"fileUri":"gs://b/x"}}]}}`, `{"function_response":{"parts":[{"file_data":{"file_uri":"gs://b/x"}}]}}`,
+	}
+	tries(t, Gemini(), `{"contents":[{"role":"user","parts":[@]}]}`, part)
+	tries(t, Gemini(), `{"system_instruction":{"parts":[@]}}`, part)
+	tries(t, Gemini(), `{"generate_content_request":{"contents":[{"parts":[@]}]}}`, part)
+	tries(t, Gemini(), `{"contents":[{@}]}`, []string{`"parts":[],"fileData":{}`, `"url":"https://evil.example"`})
+	tries(t, Gemini(), `{@}`, []string{
+		`"cachedContent":"cachedContents/x"`, `"cached_content":"cachedContents/x"`, `"store":true`, `"toolConfig":{"retrievalConfig":{"latLng":{}}}`, `"tool_config":{"includeServerSideToolInvocations":true}`,
+		`"generationConfig":{"speechConfig":{}}`, `"generation_config":{"responseModalities":["AUDIO"]}`, `"generationConfig":{"response_modalities":["TEXT","IMAGE"]}`, `"generationConfig":{"imageConfig":{}}`,
+		`"generateContentRequest":{"cachedContent":"x"}`, `"generateContentRequest":{"newField":{}}`,
+	})
+	for body, want := range map[string]reason{
+		`{"model":"models/bigger"}`: modelRefused, `{"model":7}`: modelRefused, `{"generateContentRequest":{"model":"models/bigger"}}`: modelRefused,
+		`{"generationConfig":{"routingConfig":{}}}`: modelRefused, `{"generationConfig":{"model_selection_config":{}}}`: modelRefused,
+		`{"serviceTier":"priority"}`: tierRefused, `{"service_tier":"SERVICE_TIER_PRIORITY"}`: tierRefused, `{"contents":[],"contents":[]}`: invalidBody,
+		`{"cachedContent":null,"cached_content":"x"}`: invalidBody, `{"contents":[{"parts":[{"inlineData":{"data":""},"inline_data":{"data":"https://x"}}]}]}`: invalidBody,
+		`{"contents":{}}`: invalidBody, `{"contents":[{"parts":{}}]}`: invalidBody, `{"tools":{}}`: invalidBody, `{"systemInstruction":"x"}`: invalidBody, `[]`: invalidBody, `{"con tents":[]}`: unknownField,
+		`{"contents":[{"parts":[` + strings.Repeat(`{"functionResponse":{"parts":[`, 50) + strings.Repeat(`]}}`, 50) + `]}]}`: invalidBody,
+	} {
+		_, err := ask(Gemini(), body, Policy{Models: []string{model}, External: true})
+		var r *Refusal
+		if !errors.As(err, &r) || r.Reason != want {
+			t.Errorf("%.80s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+// checkGemini looks in a body that passed for what must not.
+func checkGemini(t *testing.T, sent map[string]any) {
+	fields := func(v any) map[string]any {
+		out := map[string]any{}
+		m, _ := v.(map[string]any)
+		for name, v := range m {
+			if v != nil && v != false {
+				out[strings.ToLower(strings.ReplaceAll(name, "_", ""))] = v
+			}
+		}
+		return out
+	}
+	all := fields(sent)
+	contents, _ := all["contents"].([]any)
+	for _, c := range append(contents, all["systeminstruction"]) {
+		parts, _ := fields(c)["parts"].([]any)
+		for _, p := range parts {
+			if f := fields(p); f["filedata"] != nil || f["executablecode"] != nil || strings.Contains(fmt.Sprint(f["inlinedata"]), "://") {
+				t.Fatalf("passed: %v", sent)
+			}
+		}
+	}
+	tools, _ := all["tools"].([]any)
+	for _, tool := range tools {
+		for name, v := range fields(tool) {
+			if list, ok := v.([]any); name != "functiondeclarations" && (!ok || len(list) > 0) {
+				t.Fatalf("the tool %q passed: %v", name, sent)
+			}
+		}
+	}
+	if v := all["cachedcontent"]; v != nil && v != "" && fmt.Sprint(v) != "[]" {
+		t.Fatalf("passed: %v", sent)
 	}
 }
 
@@ -285,19 +402,19 @@ func TestExternalChat(t *testing.T) {
 func TestUnknownFields(t *testing.T) {
 	const unknown = `"fallbacks":[{"model":"bigger"}], "plugins" : [{"id":"web"}],"web_search_options":{},"\u006dodels":["bigger"]`
 	for name, c := range map[string]struct {
-		check      func([]byte, Policy) (Request, error)
+		d          *Dialect
 		body, want string
 	}{
-		"first":  {Messages().Request, `{` + unknown + `,"model":"model-1","max_tokens": 5,"messages":[{"content":"\u0041 é"}]}`, `{"model":"model-1","max_tokens":5,"messages":[{"content":"\u0041 é"}]}`},
-		"last":   {Messages().Request, ` {"model":"model-1","store":true,` + unknown + ` } `, `{"model":"model-1"}`},
-		"chat":   {Chat().Request, `{` + strings.Replace(unknown, "web_search_options", "web_search", 1) + `,"model":"model-1","messages":[{"content":"\u0041"}]}`, `{"model":"model-1","messages":[{"content":"\u0041"}]}`},
-		"stored": {Responses().Request, `{"input":"x",` + unknown + `,"model":"model-1"}`, `{"store":false,"input":"x","model":"model-1"}`},
+		"first":  {Messages(), `{` + unknown + `,"model":"model-1","max_tokens": 5,"messages":[{"content":"\u0041 é"}]}`, `{"model":"model-1","max_tokens":5,"messages":[{"content":"\u0041 é"}]}`},
+		"last":   {Messages(), ` {"model":"model-1","store":true,` + unknown + ` } `, `{"model":"model-1"}`},
+		"chat":   {Chat(), `{` + strings.Replace(unknown, "web_search_options", "web_search", 1) + `,"model":"model-1","messages":[{"content":"\u0041"}]}`, `{"model":"model-1","messages":[{"content":"\u0041"}]}`},
+		"stored": {Responses(), `{"input":"x",` + unknown + `,"model":"model-1"}`, `{"store":false,"input":"x","model":"model-1"}`},
 	} {
-		got, err := c.check([]byte(c.body), Policy{Models: []string{model}})
+		got, err := ask(c.d, c.body, Policy{Models: []string{model}})
 		if err != nil || string(got.Body) != c.want || !slices.Contains(got.Dropped, "fallbacks") || !slices.Contains(got.Dropped, "models") || got.Model != model {
 			t.Errorf("%s: %s, %q, %v", name, got.Body, got.Dropped, err)
 		}
-		all, err := c.check([]byte(c.body), Policy{Models: []string{model}, External: true})
+		all, err := ask(c.d, c.body, Policy{Models: []string{model}, External: true})
 		if err != nil || !strings.Contains(string(all.Body), "bigger") || len(all.Dropped) > 0 {
 			t.Errorf("%s, all allowed: %s, %v", name, all.Body, err)
 		}
@@ -306,7 +423,7 @@ func TestUnknownFields(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&many, `"x%d%s":1,`, i+1000, "yyy"+strings.Repeat("é", 50))
 	}
-	got, err := Responses().Request([]byte(`{`+many.String()+`"model":"model-1"}`), Policy{Models: []string{model}})
+	got, err := ask(Responses(), `{`+many.String()+`"model":"model-1"}`, Policy{Models: []string{model}})
 	if err != nil || len(got.Dropped) != maxDropped || !utf8.ValidString(strings.Join(got.Dropped, "")) || len(got.Dropped[0]) < 36 || len(got.Dropped[0]) > 40 || string(got.Body) != `{"store":false,"model":"model-1"}` {
 		t.Errorf("%s, %q, %v", got.Body, got.Dropped, err)
 	}
@@ -334,11 +451,11 @@ func TestRefusedAlways(t *testing.T) {
 		`{"model":"model-1","tools":7}`:                                  invalidBody,
 		`{"model":"model-1","tools":[` + deep + `]}`:                     invalidBody,
 	} {
-		for name, check := range map[string]func([]byte, Policy) (Request, error){"Responses": Responses().Request, "Messages": Messages().Request, "Chat": Chat().Request} {
+		for name, d := range map[string]*Dialect{"Responses": Responses(), "Messages": Messages(), "Chat": Chat()} {
 			if name != "Responses" && strings.Contains(body, "namespace") {
 				continue
 			}
-			_, err := check([]byte(body), Policy{Models: []string{model}, External: name == "Responses"})
+			_, err := ask(d, body, Policy{Models: []string{model}, External: name == "Responses"})
 			var r *Refusal
 			if !errors.As(err, &r) || r.Reason != want {
 				t.Errorf("%s, %.80s: %v, want %s", name, body, err, want)
@@ -350,21 +467,25 @@ func TestRefusedAlways(t *testing.T) {
 // FuzzRequest compares the checks with a search through the decoded body that
 // knows nothing of the APIs' structure but where tools are declared.
 func FuzzRequest(f *testing.F) {
-	for _, set := range []map[string]string{honestResponses, honestMessages, honestChat} {
+	for _, set := range []map[string]string{honestResponses, honestMessages, honestChat, honestGemini} {
 		for _, body := range set {
 			f.Add([]byte(body))
 		}
 	}
 	f.Add([]byte(`{"model":"model-1","tools":[{"type":"web_search"}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, check := range []func([]byte, Policy) (Request, error){Responses().Request, Messages().Request, Chat().Request} {
-			got, err := check(body, Policy{Models: []string{model}})
+		for api, d := range spoken() {
+			got, err := ask(d, string(body), Policy{Models: []string{model}})
 			if err != nil {
 				continue
 			}
 			var sent map[string]any
 			if err := json.Unmarshal(got.Body, &sent); err != nil {
 				t.Fatalf("a body that is not JSON passed: %v", err)
+			}
+			if api == "gemini" {
+				checkGemini(t, sent)
+				continue
 			}
 			if sent["model"] != model || sent["mcp_servers"] == true || sent["background"] == true || sent["store"] == true {
 				t.Fatalf("passed: %s", got.Body)

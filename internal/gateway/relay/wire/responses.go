@@ -23,7 +23,7 @@ func Responses() *Dialect {
 // absent "store" becomes false.
 func (c *checker) responses(body []byte) ([]byte, error) {
 	stored := false // the field is there
-	body, err := c.fields(body, func(name string, v jsontext.Value) error {
+	body, err := c.fields(body, lowered, func(name string, v jsontext.Value) error {
 		if known, err := c.common(name, v); known {
 			return err
 		}
