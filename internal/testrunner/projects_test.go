@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"securebench/internal/sampletest"
 	"securebench/internal/verdict"
 )
@@ -92,6 +94,36 @@ func TestSettings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// installed prints the files of pytest as JSON, with the argument of a hook as releases and
+// pytest's own repository called it for a while.
+const installed = `import glob, json, os, pytest, _pytest
+files = {}
+for package in pytest, _pytest:
+    top = os.path.dirname(os.path.dirname(package.__file__))
+    for name in glob.glob(os.path.dirname(package.__file__) + "/**/*.py", recursive=True):
+        files[os.path.join("src", os.path.relpath(name, top))] = open(name).read().replace("collection_path", "fspath")
+print(json.dumps(files))`
+
+// TestPytestItself: the checkout is pytest, in a state between two releases: its version
+// says what its hooks do not have yet. The right change passes, and the base does not.
+func TestPytestItself(t *testing.T) {
+	t.Parallel()
+	m := python(t)
+	own := map[string]string{}
+	if err := json.Unmarshal(m.run(Command{Argv: []string{"python3", "-c", installed}, Dir: m.room(calc)}).Stdout, &own); err != nil || own["src/_pytest/hookspec.py"] == "" {
+		t.Fatalf("%d files of pytest: %v", len(own), err)
+	}
+	base := with(own)
+	tests := Tests{Command: []string{"python3", "-m", "pytest", "tests/test_calc.py"}, Env: []string{"PYTHONPATH=src"}, TestFiles: []string{"tests/test_calc.py"},
+		FailToPass: in("test_add"), PassToPass: in("test_zero")}
+	if g := m.grade(tests, base, fixed); g.Outcome != verdict.Passed {
+		t.Errorf("fixed: %v", g)
+	}
+	if g := m.grade(tests, base, nil); g.Outcome != verdict.Failed {
+		t.Errorf("base: %v", g)
 	}
 }
 

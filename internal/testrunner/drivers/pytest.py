@@ -66,6 +66,7 @@ def lift(config):
 
 
 def reporter(pytest, plan, send):
+    from _pytest import hookspec
     hook = pytest.hookimpl
     root = os.path.realpath(plan["root"] or os.getcwd())
     places = {os.path.join(root, c["path"]): c for c in plan["canaries"]}
@@ -119,7 +120,8 @@ def reporter(pytest, plan, send):
             config.getini("python_functions").extend(f for c in places.values() for f in c["functions"])
             yield
 
-        if int(pytest.__version__.partition(".")[0]) >= 7:
+        # A project that is pytest itself can say 7 before it has the argument of 7.
+        if "collection_path" in hookspec.pytest_ignore_collect.__code__.co_varnames:
             @hook(tryfirst=True)
             def pytest_ignore_collect(self, collection_path):
                 return wanted(collection_path)
