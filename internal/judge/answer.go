@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxAnswer bounds an answer that is read.
@@ -18,9 +15,6 @@ var errVoid = errors.New("the judge's answer has another form")
 // readAnswer reads what an answer says of each criterion, in the order of the rubric. A
 // criterion is met only if the judge quotes the candidate for it.
 func readAnswer(text, candidate string, r Rubric) ([]bool, error) {
-	if len(text) > maxAnswer {
-		return nil, fmt.Errorf("%w: it has more than %d bytes", errVoid, maxAnswer)
-	}
 	var of struct {
 		Criteria []struct {
 			ID    *string `json:"id"`
@@ -28,13 +22,8 @@ func readAnswer(text, candidate string, r Rubric) ([]bool, error) {
 			Quote *string `json:"quote"`
 		} `json:"criteria"`
 	}
-	// Duplicate names and invalid UTF-8 are refused as well.
-	if err := json.Unmarshal([]byte(text), &of, json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(false)); err != nil {
-		var syntax *jsontext.SyntacticError
-		if errors.As(err, &syntax) {
-			return nil, fmt.Errorf("%w: it is not JSON", errVoid)
-		}
-		return nil, errVoid
+	if err := decode(text, &of); err != nil {
+		return nil, err
 	}
 	if len(of.Criteria) != len(r.Criteria) {
 		return nil, fmt.Errorf("%w: it is about %d criteria, and there are %d", errVoid, len(of.Criteria), len(r.Criteria))

@@ -31,7 +31,7 @@ type Trial struct {
 // Kind is one kind of canary.
 type Kind struct {
 	What  string `json:"what"`
-	Must  string `json:"must"`  // pass or fail
+	Must  string `json:"must"`  // pass, fail or state nothing
 	Tried int    `json:"tried"` // decisions
 	Wrong int    `json:"wrong"` // that came out otherwise
 }
@@ -40,6 +40,7 @@ type Kind struct {
 const (
 	mustPass = "pass"
 	mustFail = "fail"
+	mustNone = "state nothing" // so that a judge reads no answer there
 )
 
 // Count returns how many canaries must come out so, and how many came out otherwise.
@@ -61,12 +62,16 @@ func (t *Trial) Fault() string {
 	if let > 0 {
 		why = append(why, fmt.Sprintf("it let %d of %d candidates pass that must fail", let, fails))
 	}
+	texts, read := t.count(mustNone)
+	if read > 0 {
+		why = append(why, fmt.Sprintf("it read an answer in %d of %d texts that state none", read, texts))
+	}
 	if 10*refused > passes {
 		why = append(why, fmt.Sprintf("it failed %d of %d candidates that must pass", refused, passes))
 	}
 	if t.unread != nil {
 		why = append(why, t.unread.Error())
-	} else if passes+fails == 0 {
+	} else if passes+fails+texts == 0 {
 		why = append(why, "no row that it decides has a reference or canaries to try it with (add eval.canaries to some)")
 	}
 	return strings.Join(why, ", and ")
@@ -76,7 +81,11 @@ func (t *Trial) Fault() string {
 func (t *Trial) String() string {
 	passes, refused := t.count(mustPass)
 	fails, let := t.count(mustFail)
-	return fmt.Sprintf("canaries on %d rows: %d of %d that must pass passed, %d of %d that must fail failed", t.Rows, passes-refused, passes, fails-let, fails)
+	out := fmt.Sprintf("canaries on %d rows: %d of %d that must pass passed, %d of %d that must fail failed", t.Rows, passes-refused, passes, fails-let, fails)
+	if texts, read := t.count(mustNone); texts > 0 {
+		out += fmt.Sprintf(", %d of %d that state nothing stated nothing", texts-read, texts)
+	}
+	return out
 }
 
 // Table lists the kinds of canaries, one on a line.
@@ -88,10 +97,11 @@ func (t *Trial) Table() string {
 	return b.String()
 }
 
-// Draw keeps the rows that a judge is tried on, drawn by a secret.
+// Draw keeps the rows that a judge is tried on, drawn by a secret: as many whose rubrics
+// it decides as it can try, and as many in whose texts it reads answers.
 type Draw struct {
-	Seed [32]byte
-	kept []drawn
+	Seed           [32]byte
+	decided, reads []drawn
 }
 
 type drawn struct {
@@ -103,17 +113,21 @@ type drawn struct {
 func (d *Draw) Add(s Specimen) {
 	mac := hmac.New(sha256.New, d.Seed[:])
 	mac.Write([]byte(s.Task))
-	d.kept = append(d.kept, drawn{mac.Sum(nil), s})
-	slices.SortFunc(d.kept, func(a, b drawn) int {
+	kept := &d.decided
+	if s.Answer != "" {
+		kept = &d.reads
+	}
+	*kept = append(*kept, drawn{mac.Sum(nil), s})
+	slices.SortFunc(*kept, func(a, b drawn) int {
 		return cmp.Or(bytes.Compare(a.rank, b.rank), cmp.Compare(a.row.Task, b.row.Task))
 	})
-	d.kept = d.kept[:min(len(d.kept), MaxSpecimens)]
+	*kept = (*kept)[:min(len(*kept), MaxSpecimens)]
 }
 
 // Rows returns the rows that were drawn.
 func (d *Draw) Rows() []Specimen {
 	var out []Specimen
-	for _, k := range d.kept {
+	for _, k := range slices.Concat(d.decided, d.reads) {
 		out = append(out, k.row)
 	}
 	return out
@@ -147,6 +161,9 @@ type canary struct {
 // canaries returns those of a row among others.
 func canaries(rows []Specimen, at int) (out []canary) {
 	row := rows[at]
+	if row.Answer != "" {
+		return readCanaries(rows, at)
+	}
 	longer := 0 // words that are added to what the rubric allows
 	add := func(what, must, text string) {
 		q := row.Question
@@ -181,7 +198,6 @@ func canaries(rows []Specimen, at int) (out []canary) {
 
 // otherReference returns the reference of another row that is not right for this one.
 func otherReference(rows []Specimen, at int) (text, whose string) {
-	fold := func(s string) string { return strings.ToLower(collapse(s)) }
 	for n := 1; n < len(rows); n++ {
 		other := rows[(at+n)%len(rows)]
 		if other.Reference != "" && !slices.ContainsFunc(rows[at].Pass, func(own string) bool { return fold(own) == fold(other.Reference) }) {
@@ -192,7 +208,7 @@ func otherReference(rows []Specimen, at int) (text, whose string) {
 }
 
 // Try tries a judge on rows, several candidates at a time, until one passes that must
-// fail. An error means that it could not be asked.
+// fail, or states something that must not. An error means that it could not be asked.
 func (p *Panel) Try(ctx context.Context, rows []Specimen, workers int) (*Trial, error) {
 	t := &Trial{Kinds: []Kind{}, Usage: map[string]int64{}}
 	for at := range rows {
@@ -209,7 +225,8 @@ func (p *Panel) Try(ctx context.Context, rows []Specimen, workers int) (*Trial, 
 		for i, c := range all {
 			t.note(c.kind, wrong[i])
 		}
-		if _, let := t.count(mustFail); let > 0 {
+		_, let := t.count(mustFail)
+		if _, read := t.count(mustNone); let+read > 0 {
 			break
 		}
 	}
@@ -260,7 +277,7 @@ func (p *Panel) tryAll(ctx context.Context, all []canary, workers int, usage map
 			for name, n := range d.Usage {
 				usage[name] += n
 			}
-			wrong[i] = (d.Outcome == verdict.Passed) != (c.kind.Must == mustPass)
+			wrong[i] = (d.Outcome == verdict.Passed) != (c.kind.Must == mustPass) || c.kind.Must == mustNone && d.Answer != ""
 		})
 	}
 	group.Wait()

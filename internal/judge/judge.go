@@ -1,10 +1,12 @@
-// Package judge decides whether a text meets a rubric by asking a model, in this
-// process: what it is asked, how an answer is read, and what follows from several. It
-// knows no provider ([Asker] does) and keeps the rest of verification apart from them.
+// Package judge decides whether a text meets a rubric, or reads the answer that it states,
+// by asking a model, in this process: what it is asked, how an answer is read, and what
+// follows from several. It knows no provider ([Asker] does) and keeps the rest of
+// verification apart from them.
 //
 // A model's answer is untrusted, and so is the candidate in the question. The judge says
 // of each criterion whether it is met and quotes where; whether the candidate passes is
-// decided here. Whatever goes wrong is no pass.
+// decided here, as it is by the row's rule where it only reads. Whatever goes
+// wrong is no pass.
 package judge
 
 import (
@@ -31,6 +33,10 @@ type Question struct {
 	Rubric    Rubric
 	Reference string // "" is none
 	Candidate string
+	// Right makes the judge read the answer that the candidate states, where a rubric would
+	// be decided, and reports whether an answer that it read is right. The judge learns
+	// nothing of it. Nil is a rubric.
+	Right func(ctx context.Context, answer string) (bool, error)
 }
 
 // Decision is what follows from a judge's votes. It can be encoded.
@@ -40,6 +46,8 @@ type Decision struct {
 	// Message is one line in our own words, without a hidden value.
 	Message string   `json:"message,omitzero"`
 	Labels  []string `json:"labels,omitzero"` // of the verdict
+	// Answer is what the judge read in a candidate, "" for none.
+	Answer string `json:"answer,omitzero"`
 	// Judgement is nil if no vote was needed.
 	Judgement *verdict.Judgement `json:"judgement,omitzero"`
 	// Usage is what the votes used, by the names of a record's usage.
@@ -52,6 +60,9 @@ type Decision struct {
 type Specimen struct {
 	Question            // without a candidate
 	Pass, Fail []string // candidates that must come out so; the first is the reference
+	// Answer is a right one of a row in whose candidates a judge reads the answer, "" of any
+	// other row; and Other a wrong one, "" if it is not known.
+	Answer, Other string
 }
 
 // Settings say how votes are counted.

@@ -131,14 +131,40 @@ type sitting struct {
 	usage     map[string]int64
 	void      map[string]int64 // the part for answers that a retry asks for again
 	exchanges []byte
+	answers   []string // that were read, "" for none
+}
+
+// said is what an answer of a judge says: of each criterion, or which answer it read.
+type said struct {
+	met    []bool
+	answer string
+}
+
+// passes reports whether a vote is for the candidate.
+func (s *sitting) passes(ctx context.Context, v said) (bool, error) {
+	if s.question.Right == nil {
+		return s.question.Rubric.passes(v.met), nil
+	}
+	right := false
+	if v.answer != "" {
+		var err error
+		if right, err = s.question.Right(ctx, v.answer); err != nil {
+			return false, fmt.Errorf("comparing the answer that the judge read: %w", err)
+		}
+	}
+	s.answers = append(s.answers, v.answer)
+	return right, nil
 }
 
 // vote asks for one vote. It reports whether the judge refuses this candidate.
 func (s *sitting) vote(ctx context.Context, vote int) (refused bool, err error) {
 	for again := range maxAsks {
-		met, last, err := s.exchange(ctx, s.question, vote, again)
+		v, last, err := s.exchange(ctx, s.question, vote, again)
 		if err == nil {
-			last.Asked, last.Met, last.Passed = again+1, met, s.question.Rubric.passes(met)
+			last.Asked, last.Met = again+1, v.met
+			if last.Passed, err = s.passes(ctx, v); err != nil {
+				return false, err
+			}
 			if last.Passed {
 				s.judgement.Passed++
 			}
@@ -168,10 +194,10 @@ func controlQuestion(of Question) Question {
 
 // exchange asks a question once, and keeps what came of it. An error wraps errVoid if the
 // answer is none.
-func (s *sitting) exchange(ctx context.Context, q Question, vote, again int) ([]bool, verdict.Vote, error) {
+func (s *sitting) exchange(ctx context.Context, q Question, vote, again int) (said, verdict.Vote, error) {
 	p, err := ask(q, s.seed, vote, again)
 	if err != nil {
-		return nil, verdict.Vote{}, err
+		return said{}, verdict.Vote{}, err
 	}
 	p.Counts = func(r Reply) bool {
 		_, void := readReply(r, q)
@@ -179,10 +205,10 @@ func (s *sitting) exchange(ctx context.Context, q Question, vote, again int) ([]
 	}
 	reply, err := s.reply(ctx, p)
 	if err != nil {
-		return nil, verdict.Vote{}, err
+		return said{}, verdict.Vote{}, err
 	}
 	tokens := reply.Usage["input_tokens"] + reply.Usage["output_tokens"]
-	met, void := readReply(reply, q)
+	v, void := readReply(reply, q)
 	x := Exchange{Vote: vote, Ask: again, System: p.System, User: p.User, Text: reply.Text, Model: reply.Model, Stop: reply.Stop, Declined: reply.Declined, Tokens: tokens}
 	if void != nil {
 		x.Void = void.Error()
@@ -190,10 +216,10 @@ func (s *sitting) exchange(ctx context.Context, q Question, vote, again int) ([]
 	}
 	line, err := json.Marshal(x, json.Deterministic(true))
 	if err != nil {
-		return nil, verdict.Vote{}, fmt.Errorf("keeping an exchange with the judge: %w", err)
+		return said{}, verdict.Vote{}, fmt.Errorf("keeping an exchange with the judge: %w", err)
 	}
 	s.exchanges = append(append(s.exchanges, redact.ASCII(line)...), '\n')
-	return met, verdict.Vote{Stop: reply.Stop, Tokens: tokens, Prompt: s.panel.promptDigest(q.Task, p)}, void
+	return v, verdict.Vote{Stop: reply.Stop, Tokens: tokens, Prompt: s.panel.promptDigest(q.Task, p)}, void
 }
 
 // promptDigest is the keyed digest of a question.
@@ -240,14 +266,18 @@ func (p *Panel) same(model string) error {
 }
 
 // readReply reads a reply to a question.
-func readReply(r Reply, q Question) ([]bool, error) {
+func readReply(r Reply, q Question) (v said, err error) {
 	switch {
 	case r.Declined:
-		return nil, fmt.Errorf("%w: the judge declines to answer", errVoid)
+		return v, fmt.Errorf("%w: the judge declines to answer", errVoid)
 	case verdict.CutOff(r.Stop):
-		return nil, fmt.Errorf("%w: it was cut off", errVoid)
+		return v, fmt.Errorf("%w: it was cut off", errVoid)
+	case q.Right != nil:
+		v.answer, err = readReading(r.Text, q.Candidate)
+	default:
+		v.met, err = readAnswer(r.Text, q.Candidate, q.Rubric)
 	}
-	return readAnswer(r.Text, q.Candidate, q.Rubric)
+	return v, err
 }
 
 // count decides from the votes.
@@ -263,12 +293,45 @@ func (s *sitting) count() Decision {
 	case s.panel.Unanimous && n > 0:
 		return s.decision(verdict.Failed, verdict.JudgeInconsistent, "the judge's votes contradict each other")
 	}
-	return s.decision(verdict.Failed, verdict.WrongAnswer, "the judge does not find the rubric met")
+	return s.decision(verdict.Failed, verdict.WrongAnswer, s.lacking())
+}
+
+// lacking says what a candidate that fails lacks.
+func (s *sitting) lacking() string {
+	switch {
+	case s.question.Right == nil:
+		return "the judge does not find the rubric met"
+	case s.answer(false) == "":
+		return "the judge reads no answer in the text"
+	}
+	return "the answer that the judge reads in the text is not the expected one"
+}
+
+// answer returns what was read, by the first vote that is for a candidate that passes, and
+// by the first that read one of another. It is "" unless most votes read one.
+func (s *sitting) answer(passed bool) (first string) {
+	read := 0
+	for i, a := range s.answers {
+		if a == "" {
+			continue
+		}
+		if first == "" && (!passed || s.judgement.Votes[i].Passed) {
+			first = a
+		}
+		read++
+	}
+	if 2*read <= len(s.answers) {
+		return ""
+	}
+	return first
 }
 
 // decision is a decision with all that led to it.
 func (s *sitting) decision(o verdict.Outcome, reason verdict.Reason, message string) Decision {
 	d := Decision{Outcome: o, Reason: reason, Message: message, Labels: s.panel.Labels, Usage: maps.Clone(s.usage), Exchanges: s.exchanges}
+	if o != verdict.Pending {
+		d.Answer = s.answer(o == verdict.Passed)
+	}
 	j := s.judgement
 	if cost, ok := s.usage["cost_microusd"]; ok {
 		j.Cost = &cost

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// PromptVersion changes whenever a candidate could be judged otherwise: with [system],
-// the form of a question or that of an answer.
+// PromptVersion changes whenever a candidate could be judged otherwise: with [system] or
+// [readerSystem], the form of a question or that of an answer.
 const PromptVersion = 1
 
 // formName is the name of the form of an answer.
@@ -52,6 +52,12 @@ func ask(q Question, seed [32]byte, vote, again int) (paper, error) {
 		mark = token(seed, vote, again, n)
 	}
 	p := paper{Request: Request{Task: q.Task, Attempt: q.Attempt, Vote: vote, System: system, Form: formName}}
+	if q.Right != nil {
+		p.askReading(q, mark)
+		var err error
+		p.Schema, err = readingSchema()
+		return p, err
+	}
 	n := len(q.Rubric.Criteria)
 	for i := range n { // each vote begins with another criterion
 		p.order = append(p.order, q.Rubric.Criteria[(i+vote)%n])
@@ -116,13 +122,15 @@ func schema(order []Criterion) (jsontext.Value, error) {
 	for _, c := range order {
 		ids = append(ids, c.ID)
 	}
-	object := func(properties map[string]any, required ...string) map[string]any {
-		return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
-	}
 	one := object(map[string]any{
 		"id":    map[string]any{"type": "string", "enum": ids},
 		"met":   map[string]any{"type": "boolean"},
 		"quote": map[string]any{"type": "string"},
 	}, "id", "quote", "met")
 	return json.Marshal(object(map[string]any{"criteria": map[string]any{"type": "array", "items": one}}, "criteria"), json.Deterministic(true))
+}
+
+// object is the schema of an object that has these properties and no other.
+func object(properties map[string]any, required ...string) map[string]any {
+	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }

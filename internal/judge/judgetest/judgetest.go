@@ -19,6 +19,7 @@ import (
 type Paper struct {
 	IDs               []string // in the order of the question
 	Reference, Answer string
+	Text              string // in which an answer is to be read; then there are no criteria
 	User              string
 }
 
@@ -39,11 +40,12 @@ func Read(user string) Paper {
 		}
 		return text
 	}
-	p.Reference, p.Answer = block("A reference, which is one right answer"), block("The answer to check")
+	p.Reference, p.Answer, p.Text = block("A reference, which is one right answer"), block("The answer to check"), block("The text to read")
 	return p
 }
 
-// Finding is what a judge says of one criterion.
+// Finding is what a judge says of one criterion. Of a text there is one at most: whether it
+// states an answer, and which.
 type Finding struct {
 	ID    string `json:"id"`
 	Met   bool   `json:"met"`
@@ -115,12 +117,20 @@ func Bad() map[string]Character {
 	return map[string]Character{"gullible": Gullible, "position-bound": PositionBound, "refusing": Refusing, "random": Random}
 }
 
-// Text is a finding as a model answers.
-func Text(findings []Finding) string {
+// Text is what is found of a rubric, as a model answers.
+func Text(findings []Finding) string { return Paper{}.Say(findings) }
+
+// Say is what is found as a model answers.
+func (p Paper) Say(findings []Finding) string {
 	if findings == nil {
 		findings = []Finding{}
 	}
-	b, err := json.Marshal(map[string]any{"criteria": findings}, json.Deterministic(true))
+	var out any = map[string]any{"criteria": findings}
+	if p.Text != "" {
+		f := append(findings, Finding{})[0]
+		out = map[string]any{"states": f.Met, "answer": f.Quote}
+	}
+	b, err := json.Marshal(out, json.Deterministic(true))
 	if err != nil {
 		return err.Error()
 	}
@@ -138,8 +148,9 @@ type Asker struct {
 // Ask answers.
 func (a *Asker) Ask(_ context.Context, r judge.Request) (judge.Reply, error) {
 	a.Asked.Add(1)
-	findings, refuses := a.Of(Read(r.User))
-	reply := judge.Reply{Text: Text(findings), Model: "judge-1", Stop: "completed", Declined: refuses,
+	p := Read(r.User)
+	findings, refuses := a.Of(p)
+	reply := judge.Reply{Text: p.Say(findings), Model: "judge-1", Stop: "completed", Declined: refuses,
 		Usage: map[string]int64{"requests": 1, "input_tokens": int64(len(r.User)) / 4, "output_tokens": 20}}
 	if a.Say != nil {
 		reply = a.Say(r, reply.Text)

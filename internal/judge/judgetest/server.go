@@ -84,12 +84,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.questions, s.keys = append(s.questions, user), append(s.keys, r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
 	s.mu.Unlock()
-	findings, refuses := s.Of(Read(user))
+	p := Read(user)
+	findings, refuses := s.Of(p)
 	if s.Model != "" {
 		a.Model = s.Model
 	}
 	w.Header().Set("Content-Type", "application/json")
-	text, err := json.Marshal(answer(r.URL.Path, a.Model, Text(findings), refuses, len(user)/4), json.Deterministic(true))
+	text, err := json.Marshal(answer(r.URL.Path, a.Model, p.Say(findings), refuses, len(user)/4), json.Deterministic(true))
 	if err == nil {
 		_, _ = w.Write(text)
 	}
