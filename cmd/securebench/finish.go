@@ -170,7 +170,8 @@ func unsettled(sum pipeline.Summary, records, again string) error {
 
 // summaryLine prints the summary on standard output: one line with these
 // fields, whatever the run's id and directory contain. total are all records; verified and
-// passed are of what was computed, and what was judged has fields of its own.
+// passed are of what was computed; what was judged, and what a judge read where the rule
+// finds no answer, have fields of their own.
 func (a *app) summaryLine(sum pipeline.Summary, records string, leftOut int) {
 	left := ""
 	if n := sum.AgentErrors; n > 0 {
@@ -183,6 +184,9 @@ func (a *app) summaryLine(sum pipeline.Summary, records string, leftOut int) {
 	if n := sum.Planned.Judged; n > 0 {
 		judged := sum.Counts.Of(verdict.Judged)
 		left += fmt.Sprintf(" judged=%d judged_verified=%d judged_passed=%d", judged.Total, judged.Verified, judged.Passed)
+	}
+	if n := sum.Read; n.Total > 0 {
+		left += fmt.Sprintf(" judge_read=%d judge_read_passed=%d", n.Total, n.Passed)
 	}
 	fmt.Fprintf(a.stdout, "securebench: run_id=%s total=%d verification=%s verified=%d passed=%d output=%s%s\n",
 		redact.Quote(sum.RunID), sum.Total, sum.Status(), computed.Verified, computed.Passed, redact.Quote(records), left)

@@ -58,7 +58,7 @@ func newSalt() (s digest.Salt) {
 // tryJudge tries a judge on a pack, unless none is configured or no row asks for one.
 func (a *app) tryJudge(ctx context.Context, f judgeFlags, t *config.Tester, w *workload.Workload) error {
 	s, err := f.settings(t)
-	if err != nil || s == nil || w.Judged() == 0 {
+	if err != nil || s == nil || !w.AsksJudge() {
 		return err
 	}
 	s.Unchecked = false // it is tried whatever a run would do

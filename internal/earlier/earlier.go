@@ -38,8 +38,8 @@ type Task struct {
 	Containment verdict.Containment // of the first attempt
 	Basis       verdict.Basis       // of the row
 	Attempts    int                 // recorded, which are those that were planned
-	Passed      int
-	Unscored    int // attempts without a verdict: pending, or infrastructure errors
+	Passed      int                 // by the row's rule or rubric
+	Unscored    int                 // attempts without a verdict: pending, or infrastructure errors
 }
 
 // Share is the share of the attempts that passed.
@@ -82,16 +82,16 @@ func Open(ctx context.Context, name string, trust evidence.Trust) (_ *Run, err e
 
 // add counts a record.
 func add(tasks map[int]*Task, e record.Entry) {
-	t := tasks[e.Index]
+	t, is := tasks[e.Index], e.ByRule()
 	if t == nil {
-		t = &Task{ID: e.TaskID, Index: e.Index, Family: e.TaskType, Containment: e.Containment, Basis: e.Basis}
+		t = &Task{ID: e.TaskID, Index: e.Index, Family: e.TaskType, Containment: e.Containment, Basis: is.Basis}
 		tasks[e.Index] = t
 	}
 	t.Attempts++
 	switch {
-	case e.Passed:
+	case is.Status == verdict.StatusPassed:
 		t.Passed++
-	case e.Status == verdict.StatusPending:
+	case is.Status == verdict.StatusPending:
 		t.Unscored++
 	}
 }

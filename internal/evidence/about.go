@@ -31,7 +31,7 @@ func About(m record.Manifest) (out []Fact) {
 	add("agent", m.Agent, AgentWords(m.Agent))
 	add("model", m.Model, "")
 	add("program", Programs(m), "")
-	if m.Planned.Judged > 0 {
+	if m.Planned.Judged > 0 || m.Judge != nil {
 		add("judge", JudgeWords(m.Judge), "")
 	}
 	add("engine", Engine(m), "")

@@ -21,7 +21,7 @@ func (c *check) captured() {
 	err := record.EachCaptured(c.fsys, *c.salt, func(e record.Entry) {
 		n++
 		c.name(record.CapturedName)
-		if e.AsksJudge() { // a resume asks no vote again
+		if c.Manifest.Judge != nil { // a resume asks no vote again
 			c.name(record.AnswersName)
 			c.name(record.SpentName)
 		}

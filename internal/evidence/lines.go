@@ -272,16 +272,18 @@ func (r *lineCheck) place(e record.Entry, fail failer) {
 		fail("task %q is row %d here and %d in an earlier line", e.TaskID, e.Index, i)
 	}
 	r.byIndex[e.Index], r.byID[e.TaskID] = e.TaskID, e.Index
-	if was, ok := r.judged[e.Index]; ok && was != (e.Basis == verdict.Judged) {
-		fail("row %d is %s here, and not in an earlier line", e.Index, e.Basis)
+	basis := e.ByRule().Basis
+	if was, ok := r.judged[e.Index]; ok && was != (basis == verdict.Judged) {
+		fail("row %d is %s here, and not in an earlier line", e.Index, basis)
 	}
-	r.judged[e.Index] = e.Basis == verdict.Judged
+	r.judged[e.Index] = basis == verdict.Judged
 }
 
 // count keeps the totals.
 func (r *lineCheck) count(e record.Entry) {
-	counts := r.counts.Of(e.Basis)
-	switch e.Status {
+	is := e.ByRule()
+	counts := r.counts.Of(is.Basis)
+	switch is.Status {
 	case verdict.StatusPassed:
 		counts.Passed++
 	case verdict.StatusFailed:

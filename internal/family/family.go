@@ -114,6 +114,10 @@ type Family struct {
 	// does not depend on the answers. Nil means that no row does. Without
 	// a judge such a row stays pending, and its agent is not run.
 	Judged func(task.EvaluatorView) bool
+	// JudgeReads reports whether a judge reads the answer of a candidate that states none by
+	// the row's rule. Such a row is computed: to its rate such a candidate states nothing,
+	// whatever the judge reads, and without a judge that is all. Nil means that no row does.
+	JudgeReads func(task.EvaluatorView) bool
 	// Canaries returns what a judge is tried with before it is trusted with rows like
 	// this one; nil or false if the row has nothing of the kind.
 	Canaries func(task.EvaluatorView) (judge.Specimen, bool)
@@ -346,6 +350,11 @@ func (f Family) Basis(v task.EvaluatorView) verdict.Basis {
 		return verdict.Judged
 	}
 	return verdict.Computed
+}
+
+// AsksJudge reports whether a judge may be asked about the candidates of a row.
+func (f Family) AsksJudge(v task.EvaluatorView) bool {
+	return f.Basis(v) == verdict.Judged || f.JudgeReads != nil && f.JudgeReads(v)
 }
 
 // VerifyLimit returns the time limit of a verification: the smaller of the

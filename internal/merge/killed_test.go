@@ -114,7 +114,7 @@ func TestKilledMerge(t *testing.T) {
 		"a part of one archived": func(m *merger) error {
 			return errors.Join(archived(2)(m), os.Remove(filepath.Join(m.Dir, "shards/1.2/run.json")), os.RemoveAll(filepath.Join(m.Dir, "shards/1.2/candidates")))
 		},
-		"settled": func(m *merger) error { return errors.Join(archived(4)(m), m.dir.EndShards(), m.dir.Settled()) },
+		"settled": func(m *merger) error { return errors.Join(archived(4)(m), m.dir.EndShards(), m.dir.Settled(false)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

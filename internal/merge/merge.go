@@ -161,7 +161,7 @@ func (m *merger) sign() error {
 	if created {
 		m.Notice("generated a key to sign runs with: " + key.Public().ID + " (see securebench key)")
 	}
-	if err := m.dir.Settled(); err != nil {
+	if err := m.dir.Settled(m.manifest.Judge != nil); err != nil {
 		return err
 	}
 	// A complete run is signed even if it is interrupted now.

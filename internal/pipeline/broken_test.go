@@ -77,15 +77,15 @@ func TestBrokenAgent(t *testing.T) {
 
 // TestBrokenAgentKept: attempts of earlier parts of the run are among the first.
 func TestBrokenAgentKept(t *testing.T) {
-	failed := pipeline.Final{Status: verdict.StatusFailed, Outcome: verdict.NoCandidate, Reason: verdict.AgentFailed}
+	failed := pipeline.Final{Result: verdict.Result{Status: verdict.StatusFailed, Outcome: verdict.NoCandidate, Reason: verdict.AgentFailed}}
 	for name, tt := range map[string]struct {
 		kept    pipeline.Final
 		stopped bool
 		total   int
 	}{
-		"worked":  {pipeline.Final{Status: verdict.StatusPassed, Outcome: verdict.Passed}, false, 9},
+		"worked":  {pipeline.Final{Result: verdict.Result{Status: verdict.StatusPassed, Outcome: verdict.Passed}}, false, 9},
 		"failed":  {failed, true, 5},
-		"pending": {pipeline.Final{Status: verdict.StatusPending, Outcome: verdict.Pending}, true, 6},
+		"pending": {pipeline.Final{Result: verdict.Result{Status: verdict.StatusPending, Outcome: verdict.Pending}}, true, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(context.Context, *sandboxtest.Process) int { return 1 })
@@ -106,8 +106,8 @@ func TestBrokenAgentKept(t *testing.T) {
 // TestBrokenAgentFew: a run of fewer attempts, all of whose agents fail, ends in
 // the same way.
 func TestBrokenAgentFew(t *testing.T) {
-	failed := pipeline.Final{TaskID: "kept", Attempt: 1, Status: verdict.StatusFailed, Outcome: verdict.NoCandidate, Reason: verdict.AgentFailed}
-	worked := pipeline.Final{TaskID: "kept", Attempt: 1, Status: verdict.StatusPassed, Outcome: verdict.Passed}
+	failed := pipeline.Final{TaskID: "kept", Attempt: 1, Result: verdict.Result{Status: verdict.StatusFailed, Outcome: verdict.NoCandidate, Reason: verdict.AgentFailed}}
+	worked := pipeline.Final{TaskID: "kept", Attempt: 1, Result: verdict.Result{Status: verdict.StatusPassed, Outcome: verdict.Passed}}
 	many := func(n int) (out []pipeline.Final) {
 		for i := range n {
 			f := failed
@@ -161,8 +161,8 @@ func TestBrokenAgentFew(t *testing.T) {
 // count, but do not make a short run one that was not signed.
 func TestUnanswered(t *testing.T) {
 	unanswered := verdict.AnswersOf(map[string]int64{"answers": 0, "relay_refusals": 2})
-	wrong := pipeline.Final{Status: verdict.StatusFailed, Outcome: verdict.Failed, Reason: verdict.WrongAnswer}
-	outage := pipeline.Final{Status: verdict.StatusPending, Outcome: verdict.Infrastructure}
+	wrong := pipeline.Final{Result: verdict.Result{Status: verdict.StatusFailed, Outcome: verdict.Failed, Reason: verdict.WrongAnswer}}
+	outage := pipeline.Final{Result: verdict.Result{Status: verdict.StatusPending, Outcome: verdict.Infrastructure}}
 	for name, tt := range map[string]struct {
 		kept    pipeline.Final
 		answers verdict.Answers

@@ -75,5 +75,5 @@ func (r *run) recorded(line *record.Line) {
 	delete(r.unverified, line.Key())
 	r.mu.Unlock()
 	r.Progress.Event(progress.TaskDone{TaskID: line.TaskID, Attempt: line.Attempt, Status: line.Status, Score: line.Score(),
-		Outcome: line.Outcome, Reason: line.FailureReason, Basis: line.Basis, Worker: cmp.Or(line.Workers.Verify, line.Workers.Produce)})
+		Outcome: line.Outcome, Reason: line.FailureReason, Basis: line.Basis, Read: line.JudgeRead(), Worker: cmp.Or(line.Workers.Verify, line.Workers.Produce)})
 }

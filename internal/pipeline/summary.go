@@ -8,19 +8,17 @@ import (
 
 // Final is the outcome of a recorded attempt.
 type Final struct {
-	TaskID    string
-	Attempt   int
-	Basis     verdict.Basis
-	Status    verdict.Status
-	Outcome   verdict.Outcome
-	Reason    verdict.Reason
-	AgentExit int // as [record.Line.AgentExit]
+	TaskID  string
+	Attempt int
+	verdict.Result
+	Read      bool // as [record.Line.JudgeRead]
+	AgentExit int  // as [record.Line.AgentExit]
 	Answers   verdict.Answers
 }
 
 // FinalOf returns the outcome of a record's attempt.
 func FinalOf(l *record.Line) Final {
-	return Final{l.TaskID, l.Attempt, l.Basis, l.Status, l.Outcome, l.FailureReason, l.AgentExit(), l.Answers()}
+	return Final{l.TaskID, l.Attempt, l.Result(), l.JudgeRead(), l.AgentExit(), l.Answers()}
 }
 
 // Summary counts a run's final records.
@@ -31,6 +29,9 @@ type Summary struct {
 	Scored  int // of them, those with a verdict
 	// Counts are those of one basis each.
 	Counts verdict.ByBasis[verdict.Counts]
+	// Read are those in which a judge was to read the answer, as it decided; in Counts they
+	// are what the rule says of them.
+	Read verdict.Counts
 	// Infrastructure counts attempts that ended in an infrastructure error.
 	Infrastructure int
 	// PackFaults counts the pending attempts that a pack fault caused.
@@ -86,6 +87,10 @@ func Summarise(runID string, planned Planned, finals []Final) Summary {
 // Add counts a recorded attempt.
 func (s *Summary) Add(f Final) {
 	s.Total++
+	if f.Read {
+		s.Read.Add(f.Status, f.Outcome)
+	}
+	f.Result = f.ByRule(f.Read)
 	s.Counts.Of(f.Basis).Add(f.Status, f.Outcome)
 	if f.Status != verdict.StatusPending {
 		s.Scored++

@@ -115,7 +115,7 @@ func Look(ctx context.Context, o run.Options, p Options) (*Preview, error) {
 	out := about(o, look)
 	out.Recorded = min(recorded, out.Tasks*out.Attempts)
 	out.Remaining = out.Tasks*out.Attempts - out.Recorded
-	out.Judge = out.aboutJudge(o, look.Work.Judged(), past)
+	out.Judge = out.aboutJudge(o, look.Work, past)
 	out.obstacles(o, own, look)
 	return out, out.tasks(ctx, look, past)
 }

@@ -104,6 +104,7 @@ type TaskDone struct {
 	Outcome verdict.Outcome
 	Reason  verdict.Reason
 	Basis   verdict.Basis
+	Read    bool // a judge was to read the answer, which the row's rule does not find
 	// Word is shown in place of the status and the score, for a verdict that is only
 	// compared with another one; "" is for all others.
 	Word string

@@ -151,7 +151,8 @@ func (s *status) end(e TaskDone) {
 		s.running = slices.Delete(s.running, i, i+1)
 	}
 	s.finished++
-	s.counts.Of(e.Basis).Add(e.Status, e.Outcome)
+	r := verdict.Result{Basis: e.Basis, Status: e.Status, Outcome: e.Outcome, Reason: e.Reason}.ByRule(e.Read)
+	s.counts.Of(r.Basis).Add(r.Status, r.Outcome)
 	f := failure{attemptName(e.TaskID, e.Attempt), "pending", string(e.Reason), yellow}
 	switch {
 	case e.Outcome == verdict.Infrastructure:

@@ -216,3 +216,41 @@ func TestCSVBasis(t *testing.T) {
 		}
 	}
 }
+
+// TestJudgeRead: an attempt in which a judge read the answer has not passed in any rate,
+// whatever it read, with or without others of its task; what it came to is counted beside.
+func TestJudgeRead(t *testing.T) {
+	of := func(task string, n int, status verdict.Status, outcome verdict.Outcome, labels ...string) report.Attempt {
+		a := report.Attempt{TaskID: task, Index: int(task[0]), Attempt: n, Family: "short_answer", Status: status, Outcome: outcome, Containment: verdict.Passive, Labels: labels,
+			Passed: outcome == verdict.Passed}
+		if len(labels) > 0 {
+			a.Basis, a.Judge = verdict.Judged, report.Votes{Model: "judge-1", Votes: 3, Passed: 3}
+		}
+		return a
+	}
+	read := []string{verdict.JudgeRead, verdict.JudgedLabel}
+	b := report.NewBuilder(report.Run{PlannedTasks: 2, PlannedAttempts: 3, Verified: true})
+	for _, a := range []report.Attempt{
+		of("a", 1, verdict.StatusPassed, verdict.Passed), of("a", 2, verdict.StatusPassed, verdict.Passed, read...), of("a", 3, verdict.StatusFailed, verdict.Failed, read...),
+		of("b", 1, verdict.StatusPassed, verdict.Passed, read...), of("b", 2, verdict.StatusPending, verdict.Pending, read...), of("b", 2, verdict.StatusPassed, verdict.Passed, read...),
+	} {
+		b.Add(a)
+	}
+	r := b.Report()
+	if r.Judged != nil || r.Total.Attempts != 7 || r.Total.Passed != 1 || r.Total.Failed != 4 || r.Total.Pending != 1 || r.Total.Missing != 1 {
+		t.Errorf("%+v", r.Total)
+	}
+	if r.Read == nil || *r.Read != (report.Read{Attempts: 4, Passed: 2, Failed: 1, Pending: 1}) {
+		t.Errorf("%+v", r.Read)
+	}
+	for _, p := range r.PassK {
+		if p.K == 1 && p.Any != 0.166667 {
+			t.Errorf("%+v", p)
+		}
+	}
+	for name, text := range exports(t, r) {
+		if !strings.Contains(text, map[string]string{"json": `"judge_read"`, "junit": verdict.JudgeRead}[name]) || name != "json" && name != "junit" && !strings.Contains(text, "none of it is part of the rate") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}

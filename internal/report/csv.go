@@ -93,7 +93,7 @@ func (r *Report) csvBasis(a Attempt) []string {
 	if v := a.Judge; v.Votes > 0 {
 		copy(row[1:], []string{csvText(v.Model), strconv.Itoa(v.Votes), strconv.Itoa(v.Passed)})
 	}
-	if a.Basis == verdict.Judged {
+	if a.Basis == verdict.Judged || a.read != "" {
 		row[4] = csvText(r.Run.Canaries)
 	}
 	return row

@@ -227,6 +227,9 @@ func junitFacts(a Attempt) (out []junitProperty) {
 	if a.Basis == verdict.Judged {
 		out = append(out, junitProperty{"basis", a.Basis.String()})
 	}
+	if a.read != "" {
+		out = append(out, junitProperty{verdict.JudgeRead, string(a.read)})
+	}
 	if v := a.Judge; v.Votes > 0 {
 		out = append(out, junitProperty{"judge", redact.Escape(v.Model)}, junitProperty{"judge_votes", fmt.Sprintf("%d of %d", v.Passed, v.Votes)})
 	}

@@ -176,6 +176,9 @@ func (v *pageView) section(r *Report, s *Section) {
 		name = ", " + s.basis.String()
 		total.Title += name
 	}
+	if r.Read != nil && s.basis == verdict.Computed {
+		total.Note = "Read: " + r.Read.String() + ". Judge: " + cmp.Or(redact.EscapeShort(r.Run.Judge, maxEvidence), noJudge) + "."
+	}
 	if s.basis == verdict.Judged {
 		total.ID = "judged"
 		total.Note = "Judged: a model was asked whether the candidates meet their rubrics. This is no part of what was computed. Judge: " + cmp.Or(redact.EscapeShort(r.Run.Judge, maxEvidence), noJudge) + "."

@@ -8,10 +8,12 @@
 package report
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"securebench/internal/console"
 	"securebench/internal/verdict"
 )
 
@@ -89,6 +91,8 @@ type Attempt struct {
 	Measure *verdict.Measure
 	// Biases says by name whether the verdict went as something that should not decide it.
 	Biases map[string]bool
+
+	read verdict.Status // what a judge came to that read the answer, "" without one
 }
 
 // Votes are those of a judge on one attempt. The zero value is that none was asked.
@@ -105,7 +109,10 @@ type Report struct {
 	// Judged is of the tasks that ask for a judge, nil for none. No figure of the report
 	// is of both.
 	Judged *Section `json:"judged,omitzero"`
-	Labels []Count  `json:"labels"` // attempts by label, in alphabetical order
+	// Read is of the computed attempts whose candidates state no answer by their row's
+	// rule, so that they failed, and in which a judge was to read one; nil for none.
+	Read   *Read   `json:"judge_read,omitzero"`
+	Labels []Count `json:"labels"` // attempts by label, in alphabetical order
 	// Usage is absent when no record counts requests to a provider.
 	Usage Usage `json:"usage,omitzero"`
 	// Answers counts attempts by what came of their requests to a model. It is absent
@@ -126,6 +133,33 @@ type Report struct {
 	TasksMissing int `json:"tasks_missing"`
 
 	attempts []Attempt // in row order, as counted
+}
+
+// Read counts attempts by what a judge came to that read their answers.
+type Read struct {
+	Attempts int `json:"attempts"`
+	Passed   int `json:"passed"` // what it read is right by the row's rule
+	Failed   int `json:"failed"` // it is not, or it read none
+	Pending  int `json:"pending"`
+}
+
+// add counts an attempt.
+func (r *Read) add(s verdict.Status) {
+	r.Attempts++
+	switch s {
+	case verdict.StatusPassed:
+		r.Passed++
+	case verdict.StatusFailed:
+		r.Failed++
+	default:
+		r.Pending++
+	}
+}
+
+// String is a line about them.
+func (r *Read) String() string {
+	return fmt.Sprintf("%s: of what a judge read in them, %d right, %d not, %d pending; none of it is part of the rate",
+		console.Plural(r.Attempts, "attempt")+" without an answer by rule", r.Passed, r.Failed, r.Pending)
 }
 
 // Section is what attempts of one basis scored.
@@ -283,6 +317,11 @@ func (b *Builder) Add(a Attempt) {
 	if a.Passed != claim || (a.Status == verdict.StatusPassed) != claim || own(a.Outcome) {
 		a.Passed, a.Outcome = false, inconsistent
 	}
+	if slices.Contains(a.Labels, verdict.JudgeRead) {
+		a.read = a.Status
+		is := verdict.Result{Basis: a.Basis, Status: a.Status, Outcome: a.Outcome, Reason: a.Reason}.ByRule(true)
+		a.Basis, a.Status, a.Outcome, a.Reason, a.Passed = is.Basis, is.Status, is.Outcome, is.Reason, false
+	}
 	b.attempts = append(b.attempts, a)
 }
 
@@ -335,6 +374,12 @@ func (b *Builder) Report() *Report {
 		r.TasksMissing += s.missing
 	}
 	for _, a := range attempts {
+		if a.read != "" && !own(a.Outcome) {
+			if r.Read == nil {
+				r.Read = &Read{}
+			}
+			r.Read.add(a.read)
+		}
 		if a.AgentExit != 0 {
 			r.AgentErrors++
 		}

@@ -95,7 +95,7 @@ func (t *table) head() {
 		t.Line("build\t%s", redact.EscapeShort(shortDigests(run.Build), maxEvidence))
 	}
 	t.Line("planned\t%s, %s each", console.Plural(run.PlannedTasks, "task"), console.Plural(run.PlannedAttempts, "attempt"))
-	if t.r.Judged != nil {
+	if t.r.Judged != nil || t.r.Read != nil {
 		t.Line("judge\t%s", redact.EscapeShort(cmp.Or(run.Judge, noJudge), maxEvidence))
 	}
 	if when := run.When(); when != "" {
@@ -184,6 +184,9 @@ func (t *table) total(s *Section) {
 	t.Line("  passed\t%d of %s: %s", sum.Passed, console.Plural(sum.Attempts, "attempt"), sum.Containment)
 	t.Line("  rate\t%s %s, 95 %% interval over %s", Percent(sum.PassRate), sum.Interval, console.Plural(sum.Tasks, "task"))
 	t.Line("  not passed\t%d failed, %d pending, %d infrastructure, %d missing", sum.Failed, sum.Pending, sum.Infrastructure, sum.Missing)
+	if t.r.Read != nil && s.basis == verdict.Computed {
+		t.Line("  read\t%s", t.r.Read)
+	}
 }
 
 // agents counts the agents that failed.

@@ -159,7 +159,7 @@ func (cfg Config) verdicts() iter.Seq2[recordedVerdict, error] {
 func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
 	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict,
-		Asked: cfg.Asked && fam.Basis(t.Evaluator()) == verdict.Judged && rec.Candidate != nil}
+		Asked: cfg.Asked && rec.Verdict.Basis == verdict.Judged.String() && rec.Candidate != nil}
 	if reason, _ := fam.Unscored(t, v); reason != "" {
 		r.Is = commit.Judge(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive, Basis: fam.Basis(t.Evaluator())})
 		return r, nil

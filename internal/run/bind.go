@@ -111,7 +111,7 @@ func (r *Run) acceptGiven() error {
 	}
 	m := r.given(verifier, r.imagesNamed(func(string) string { return "" }))
 	delete(m.Images, "") // those with a name that only this run's salt makes
-	if r.Judge != nil && r.work.Judged() > 0 {
+	if r.Judge != nil && r.work.AsksJudge() {
 		_, m.Judge = setup.NewPanel(r.Judge, nil, r.facts().Model, digest.Salt{})
 	}
 	return r.Given(m)

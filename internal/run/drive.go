@@ -132,7 +132,7 @@ func (r *Run) probe() func(context.Context) error {
 
 // seal signs the complete run. A shard signs nothing.
 func (r *Run) seal() error {
-	if err := errors.Join(r.output.Close(), r.agent.Close(), r.answers.Close(), r.dir.Settled()); err != nil {
+	if err := errors.Join(r.output.Close(), r.agent.Close(), r.answers.Close(), r.dir.Settled(r.manifest.Judge != nil)); err != nil {
 		return fmt.Errorf("%w: %w", commit.ErrOutput, err)
 	}
 	if r.share != nil {

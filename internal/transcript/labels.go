@@ -15,6 +15,7 @@ func labels() map[string]string {
 	return map[string]string{
 		"heuristic":           "scored by counting words",
 		"judged":              "the row asks for a judge: a model that says whether a candidate meets a rubric",
+		"judge_read":          "it states no answer by the row's rule, and a judge was to read one; in the rate it has not passed",
 		"judge_unchecked":     "the judge was not tried on the pack",
 		"self_judged":         "the judge's model is the agent's, or of its vendor's family",
 		"pack_checker":        "a file of the pack judged",

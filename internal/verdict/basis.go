@@ -62,6 +62,29 @@ func (by *ByBasis[T]) Of(b Basis) *T {
 	return &by.computed
 }
 
+// Result is what came of an attempt, as its record says it.
+type Result struct {
+	Basis   Basis
+	Status  Status
+	Outcome Outcome
+	Reason  Reason
+}
+
+// ByRule returns what a result is in sums of its row. Read says that the candidate states
+// no answer by the row's rule and a judge was to read one: to the rule that is no pass,
+// whatever was read. So no candidate chooses which rate it counts in, and a judge changes
+// none that is computed.
+func (r Result) ByRule(read bool) Result {
+	if !read {
+		return r
+	}
+	r.Basis = Computed
+	if r.Status == StatusPassed {
+		r.Status, r.Outcome, r.Reason = StatusFailed, Failed, WrongAnswer
+	}
+	return r
+}
+
 // Counts are numbers of attempts of one basis that have a record.
 type Counts struct {
 	Total          int `json:"total"`

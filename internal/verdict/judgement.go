@@ -4,6 +4,9 @@ package verdict
 const (
 	JudgeUnchecked = "judge_unchecked" // no canaries were tried
 	SelfJudged     = "self_judged"     // the judge's model is the agent's, or of its vendor's family
+	// JudgeRead says that the candidate states no answer by its row's rule, and that a judge
+	// was to read one.
+	JudgeRead = "judge_read"
 )
 
 // Judgement is what a record says of a judge's votes on a candidate.

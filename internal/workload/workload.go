@@ -92,13 +92,25 @@ type Workload struct {
 	// Kinds are what candidates of verifiable rows are.
 	Kinds map[task.CandidateKind]bool
 
-	// judged is the number of used rows that ask for a judge, and judgedFirst the first.
-	judged      int
-	judgedFirst source.Pos
+	judged, read asking // used rows that a judge decides, and those that it reads answers of
 
 	limit    int
 	demands  Demands
 	problems source.Problems
+}
+
+// asking are the rows that ask a judge for something.
+type asking struct {
+	rows  int
+	first source.Pos
+}
+
+// add counts a row.
+func (a *asking) add(at source.Pos) {
+	if a.rows == 0 {
+		a.first = at
+	}
+	a.rows++
 }
 
 // Load reads and checks the whole pack; the first limit rows are
@@ -135,10 +147,21 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, limit int
 	if d.Strict {
 		w.problems = append(w.problems, w.Warnings...)
 	}
-	if d.Lint && w.judged > 0 { // no fault, which Strict would refuse
-		w.Warnings.Add(w.judgedFirst, "give run a judge", "asks for a judge, as %d of the pack's rows do: without one they have no verdict, and with one a rate of their own", w.judged)
+	if d.Lint { // no fault, which Strict would refuse
+		w.warnOfJudge()
 	}
 	return w, fault.As(fault.Pack, w.problems.Err())
+}
+
+// warnOfJudge says what rows have of a judge, and lack without one.
+func (w *Workload) warnOfJudge() {
+	const fix = "give run a judge"
+	if n := w.judged.rows; n > 0 {
+		w.Warnings.Add(w.judged.first, fix, "asks for a judge, as %d of the pack's rows do: without one they have no verdict, and with one a rate of their own", n)
+	}
+	if n := w.read.rows; n > 0 {
+		w.Warnings.Add(w.read.first, fix, "has a judge read answers that its rule does not find, as %d of the pack's rows do: without one such replies fail, and with one they are counted apart", n)
+	}
 }
 
 // row records a row, and what it needs if it is used.
@@ -156,11 +179,11 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	}
 	fam := w.Families[row.Family]
 	judged := fam.Basis(t.Evaluator()) == verdict.Judged
-	if judged {
-		if w.judged == 0 {
-			w.judgedFirst = row.Pos
-		}
-		w.judged++
+	switch {
+	case judged:
+		w.judged.add(row.Pos)
+	case fam.AsksJudge(t.Evaluator()):
+		w.read.add(row.Pos)
 	}
 	if w.demands.Unkept {
 		return
@@ -271,8 +294,15 @@ func (w *Workload) OpenFiles() (family.Files, error) {
 	return f, fault.As(fault.Pack, err)
 }
 
-// Judged is the number of used rows that ask for a judge.
-func (w *Workload) Judged() int { return w.judged }
+// Judged is the number of used rows that a judge decides.
+func (w *Workload) Judged() int { return w.judged.rows }
+
+// JudgeReads is the number of used rows of whose candidates a judge reads the answers that
+// the rule does not find.
+func (w *Workload) JudgeReads() int { return w.read.rows }
+
+// AsksJudge reports whether a judge may be asked about any used row.
+func (w *Workload) AsksJudge() bool { return w.judged.rows+w.read.rows > 0 }
 
 // LeftOut is the number of rows that are not used.
 func (w *Workload) LeftOut() int { return w.Count - len(w.Rows) }

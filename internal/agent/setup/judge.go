@@ -56,7 +56,7 @@ func OpenJudge(ctx context.Context, s *scoring.Scorer, c JudgeConfig) (*record.J
 			return nil, err
 		}
 		fam, v := c.Work.Families[t.Family()], t.Evaluator()
-		if fam.Basis(v) != verdict.Judged {
+		if !fam.AsksJudge(v) {
 			continue
 		}
 		needed = needed || c.Left == nil || c.Left(t.ID())

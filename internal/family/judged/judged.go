@@ -1,5 +1,5 @@
 // Package judged is what families share some of whose rows have a rubric that a judge
-// decides. It keeps the judge apart from the rules on texts.
+// decides, or answers that it reads where their rule finds none. It keeps the judge apart from the rules on texts.
 package judged
 
 import (

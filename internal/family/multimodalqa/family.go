@@ -59,6 +59,7 @@ func Family() family.Family {
 		Chance:         chance,
 		Pending:        pending,
 		Judged:         judged.Asks,
+		JudgeReads:     judged.Reads,
 		Canaries:       canaries,
 		Boxed:          isMath,
 		MathVerify:     isMath,
@@ -142,6 +143,9 @@ func check(row family.Row) []family.Problem {
 	m, err := readMatch(row.Eval["match"])
 	if err != nil {
 		return append(out, family.Problem{Path: []string{"eval", "match"}, Message: "cannot be read"})
+	}
+	if m.Extract != "" && row.Eval["rubric"] != nil {
+		out = append(out, family.Problem{Path: []string{"eval", "match", judged.Extract}, Message: "has no effect: a judge decides by the rubric", Fix: "remove it, or the rubric"})
 	}
 	if row.Input["choices"] != nil {
 		if m.Type != "" || m.Tolerance != nil || m.Share != nil || m.Threshold != nil {

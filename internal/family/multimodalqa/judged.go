@@ -5,6 +5,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/judged"
+	"securebench/internal/family/multiplechoice"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/judge"
 	"securebench/internal/task"
@@ -23,7 +24,15 @@ func firstAnswer(v task.EvaluatorView) (text string) {
 
 // canaries returns what a judge is tried with on a row. It reads what the row asks, its
 // rubric and its answer; it gets none of the pictures.
-func canaries(v task.EvaluatorView) (judge.Specimen, bool) { return judged.Canaries(v, firstAnswer(v)) }
+func canaries(v task.EvaluatorView) (judge.Specimen, bool) {
+	switch {
+	case judged.Asks(v):
+		return judged.Canaries(v, firstAnswer(v))
+	case hasChoices(v):
+		return multiplechoice.Family().Canaries(v)
+	}
+	return judged.ReadCanaries(v, firstAnswer(v), "")
+}
 
 // newJudged returns the verifier of the rows that a judge decides.
 func newJudged(r family.Resources) family.Verifier {

@@ -126,6 +126,16 @@ func (r *row) Match(candidate string) family.Verdict { return r.score(candidate,
 // MatchCutOff scores a candidate that was cut off: only what is marked counts.
 func (r *row) MatchCutOff(candidate string) family.Verdict { return r.score(candidate, true) }
 
+// Silent reports whether a reply states no answer by the row's rule.
+func (r *row) Silent(candidate string) bool {
+	reply := answer.Read(candidate, r.question, r.options)
+	if r.match.Type != "relaxed" {
+		return answer.Silent(reply, r.texts)
+	}
+	numbers, words, values := r.readers()
+	return (len(values) == 0 || answer.Silent(reply, numbers)) && (len(words.Accepted) == 0 || answer.Silent(reply, words))
+}
+
 func (r *row) score(candidate string, cut bool) family.Verdict {
 	metadata := map[string]any{"candidate_answer": textmatch.Excerpt(candidate), "expected_answer": task.Redacted, "match_strategy": r.match.Type}
 	reply := answer.Read(candidate, r.question, r.options)
@@ -183,11 +193,9 @@ func (r *row) measure(s string) float64 {
 	return best
 }
 
-// relaxed decides as benchmarks of charts do: numbers within a share of the accepted one,
-// texts in normal form.
-func (r *row) relaxed(reply *answer.Reply, cut bool) (verdict.Reason, string) {
-	wrong := verdict.WrongAnswer
-	message := "the answer is not the expected one"
+// readers returns what reads the numbers and the texts that a relaxed row accepts, and
+// those numbers.
+func (r *row) readers() (compare.Numbers, *compare.Texts, []compare.Number) {
 	numbers := compare.NewNumbers(r.question, r.share.Sign() > 0)
 	words := &compare.Texts{Mode: compare.InSentence}
 	var values []compare.Number
@@ -202,6 +210,15 @@ func (r *row) relaxed(reply *answer.Reply, cut bool) (verdict.Reason, string) {
 			words.Accepted = append(words.Accepted, t)
 		}
 	}
+	return numbers, words, values
+}
+
+// relaxed decides as benchmarks of charts do: numbers within a share of the accepted one,
+// texts in normal form.
+func (r *row) relaxed(reply *answer.Reply, cut bool) (verdict.Reason, string) {
+	wrong := verdict.WrongAnswer
+	message := "the answer is not the expected one"
+	numbers, words, values := r.readers()
 	if len(values) > 0 {
 		got, reason, why := answer.Decide(reply, numbers, cut)
 		if reason == "" && slices.ContainsFunc(values, func(n compare.Number) bool { return n.Near(got.Value, r.shareOf(n), r.question) }) {

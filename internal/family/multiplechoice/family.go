@@ -11,7 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/family/judged"
 	"securebench/internal/family/textmatch"
+	"securebench/internal/judge"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/task"
 )
@@ -39,6 +41,8 @@ func Family() family.Family {
 		PublicMetadata: []string{"candidate_answer", "expected_answer"},
 		Baselines:      baselines(),
 		Chance:         chance,
+		JudgeReads:     judged.Reads,
+		Canaries:       canaries,
 		NewVerifier:    newVerifier,
 	}
 }
@@ -142,6 +146,22 @@ func reference(v task.EvaluatorView) (family.Solution, bool) {
 		return family.Solution{}, false
 	}
 	return family.Solve(task.Text, label(right[0])), true
+}
+
+// canaries returns what a judge is tried with that reads the answers to a row: the label
+// of a right choice, and that of a wrong one.
+func canaries(v task.EvaluatorView) (judge.Specimen, bool) {
+	choices, answer := rowOf(v)
+	right, wrong := Right(choices, answer), ""
+	if len(right) == 0 {
+		return judge.Specimen{}, false
+	}
+	for i := range choices {
+		if !slices.Contains(right, i) {
+			wrong = label(i)
+		}
+	}
+	return judged.ReadCanaries(v, label(right[0]), wrong)
 }
 
 // chance is the part of the choices that is right.

@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
+	"securebench/internal/family/judged"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/compare"
@@ -75,7 +76,9 @@ func (k *key) declare(match jsontext.Value) error {
 }
 
 // newVerifier returns the family's verifier. It needs no sandbox.
-func newVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+func newVerifier(r family.Resources) family.Verifier {
+	return textmatch.NewJudging(judged.Listening(r.Judge, func(c family.Case) (textmatch.Scorer, error) { return readRow(c.Evaluator) }))
+}
 
 func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	choices, gold := rowOf(v)
@@ -98,6 +101,11 @@ func (k key) Match(candidate string) family.Verdict { return k.match(candidate, 
 
 // MatchCutOff scores a candidate that was cut off: only what is marked counts.
 func (k key) MatchCutOff(candidate string) family.Verdict { return k.match(candidate, true) }
+
+// Silent reports whether a reply names no choice.
+func (k key) Silent(candidate string) bool {
+	return answer.Silent(answer.Read(candidate, k.question, k.options), k.choices)
+}
 
 func (k key) match(candidate string, cut bool) family.Verdict {
 	metadata := map[string]any{

@@ -50,6 +50,18 @@ func (k *key) decide(candidate string, cut bool) decision {
 	return d
 }
 
+// Silent reports whether a reply states no answer by the row's rule.
+func (k *key) Silent(candidate string) bool {
+	reply := answer.Read(candidate, k.question, k.options)
+	switch {
+	case k.rule == bySet:
+		return answer.Silent(reply, k.members)
+	case k.has(true) && !answer.Silent(reply, k.numbers):
+		return false
+	}
+	return !k.has(false) || answer.Silent(reply, k.texts)
+}
+
 // has reports whether an accepted answer is compared as a number, or as text.
 func (k *key) has(number bool) bool {
 	for _, a := range k.accepted {

@@ -11,11 +11,13 @@ import (
 
 	"securebench/internal/capacity"
 	"securebench/internal/family"
+	"securebench/internal/family/judged"
 	"securebench/internal/family/mathmatch"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/compare"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/judge"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/task"
 )
@@ -50,6 +52,8 @@ func Family() family.Family {
 		Boxed:          func(v task.EvaluatorView) bool { return boxed(v) || isMath(v) },
 		MathVerify:     isMath,
 		Kept:           capacity.Footprint{Boxes: 3}, // of a checker, to read expressions, and to compare them
+		JudgeReads:     judged.Reads,
+		Canaries:       canaries,
 		NewVerifier:    newVerifier,
 	}
 }
@@ -66,15 +70,18 @@ func isMath(v task.EvaluatorView) bool {
 // numbers, which nothing would match, and anything else that the verifier cannot
 // score.
 func check(row family.Row) (out []family.Problem) {
-	if _, ok := checkerOf(row.Eval["match"]); ok {
-		return nil
-	}
 	var rules match
 	if m := row.Eval["match"]; m != nil {
 		// The schema has checked the object; its other members are the verifier's.
 		if err := json.Unmarshal(m, &rules); err != nil {
 			return []family.Problem{{Path: []string{"eval", "match"}, Message: "cannot be read"}}
 		}
+	}
+	if rules.Type == byChecker {
+		if rules.Extract != "" {
+			return []family.Problem{unread("a checker reads the whole reply")}
+		}
+		return nil
 	}
 	for i, gold := range golds(row.Eval["accepted_answers"]) {
 		path := []string{"eval", "accepted_answers", strconv.Itoa(i)}
@@ -86,6 +93,9 @@ func check(row family.Row) (out []family.Problem) {
 			out = append(out, family.Problem{Path: path, Message: "must be a number because eval.match.type is number"})
 		}
 	}
+	if rules.Extract != "" && rules.Marker != nil {
+		out = append(out, unread("the marker says where the answer is"))
+	}
 	if rules.Type == byMath && len(out) == 0 {
 		if _, err := mathmatch.NewKey(golds(row.Eval["accepted_answers"]), answer.Ask("", "", vocabulary.Every)); err != nil {
 			out = append(out, family.Problem{Path: []string{"eval", "accepted_answers"}, Message: err.Error(),
@@ -96,6 +106,21 @@ func check(row family.Row) (out []family.Problem) {
 		out = append(out, family.Problem{Path: []string{"eval"}, Message: "cannot be scored: " + err.Error()})
 	}
 	return out
+}
+
+// unread is the problem of a row in whose texts no judge can read an answer.
+func unread(why string) family.Problem {
+	return family.Problem{Path: []string{"eval", "match", judged.Extract}, Message: "has no effect: " + why, Fix: "remove it"}
+}
+
+// canaries returns what a judge is tried with that reads the answers to a row.
+func canaries(v task.EvaluatorView) (judge.Specimen, bool) {
+	sol, ok := reference(v)
+	text, err := sol.Candidate.Bytes()
+	if !ok || err != nil {
+		return judge.Specimen{}, false
+	}
+	return judged.ReadCanaries(v, string(text), "")
 }
 
 // doubtful finds a tolerance that no answer can use, and rows whose comparator is probably

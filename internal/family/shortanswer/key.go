@@ -117,7 +117,7 @@ func (k *key) readMatch(v jsontext.Value) error {
 	case byNumber, byText, bySpan, bySet, byRegex, byMath:
 		k.rule = m.Type
 	case byDefault:
-		if m.Language == nil && m.Marks == nil && m.Pattern == nil {
+		if m.Language == nil && m.Marks == nil && m.Pattern == nil && m.Extract == "" {
 			return errMatchType
 		}
 	default:

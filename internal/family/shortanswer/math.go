@@ -44,6 +44,11 @@ func (j *mathJudge) JudgeCutOff(ctx context.Context, candidate string) (family.V
 	return j.judge(ctx, candidate, true)
 }
 
+// Silent reports whether a reply states no expression.
+func (j *mathJudge) Silent(candidate string) bool {
+	return answer.Silent(answer.Read(candidate, j.question, j.options), expressions{})
+}
+
 func (j *mathJudge) judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
 	metadata := j.metadata(candidate)
 	metadata["library"] = mathLibrary()

@@ -30,6 +30,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/checker"
+	"securebench/internal/family/judged"
 	"securebench/internal/family/mathmatch"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/task"
@@ -39,7 +40,7 @@ import (
 // compare mathematical expressions, need sandboxes.
 func newVerifier(r family.Resources) family.Verifier {
 	checkers, comparer := checker.New(r), mathmatch.New(r)
-	return judging{textmatch.NewJudging(readCase(checkers, comparer), checkers.Close, comparer.Close)}
+	return judging{textmatch.NewJudging(judged.Listening(r.Judge, readCase(checkers, comparer)), checkers.Close, comparer.Close)}
 }
 
 func readRow(c family.Case, comparer *mathmatch.Comparer) (textmatch.Scorer, error) {

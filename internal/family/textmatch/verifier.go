@@ -40,6 +40,27 @@ type Cut interface {
 	MatchCutOff(candidate string) family.Verdict
 }
 
+// A Listener is a [Scorer] that tells which candidates state no answer by its rule, so
+// that a judge may read what they state.
+type Listener interface {
+	Scorer
+	Silent(candidate string) bool
+}
+
+// Score has a scorer decide about a candidate. Cut says that it was cut off.
+func Score(ctx context.Context, s Scorer, candidate string, cut bool) (family.Verdict, error) {
+	if j, ok := s.(CutJudge); ok && cut {
+		return j.JudgeCutOff(ctx, candidate)
+	}
+	if j, ok := s.(Judge); ok {
+		return j.Judge(ctx, candidate)
+	}
+	if c, ok := s.(Cut); ok && cut {
+		return c.MatchCutOff(candidate), nil
+	}
+	return s.Match(candidate), nil
+}
+
 // NewVerifier makes the verifier of a text family that needs no sandbox: read
 // turns a row into its scorer, once for every session. Its error means that
 // the row cannot be scored, which a family's Check should have refused.
@@ -95,16 +116,7 @@ func (s session) Verify(ctx context.Context, c candidate.Candidate) (family.Verd
 	if !utf8.Valid(data) {
 		return Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8", nil), nil
 	}
-	if j, ok := s.scorer.(CutJudge); ok && c.CutOff {
-		return j.JudgeCutOff(ctx, string(data))
-	}
-	if j, ok := s.scorer.(Judge); ok {
-		return j.Judge(ctx, string(data))
-	}
-	if cut, ok := s.scorer.(Cut); ok && c.CutOff {
-		return cut.MatchCutOff(string(data)), nil
-	}
-	return s.scorer.Match(string(data)), nil
+	return Score(ctx, s.scorer, string(data), c.CutOff)
 }
 
 // Close does nothing: a session holds no resources.

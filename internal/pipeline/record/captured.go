@@ -84,16 +84,16 @@ func (l *Line) captured(at link, salt digest.Salt) ([]byte, link, error) {
 
 // Settled removes [AnswersName], [SpentName] and [GrantsName], and [CapturedName] unless
 // attempts still wait to be verified: every attempt has its record. [AnswersName] and
-// [SpentName] stay where one waits for a judge. A shard keeps [SpentName]: the run may have
-// attempts without a record.
-func (d *Dir) Settled() error {
+// [SpentName] stay where one waits in a run with a judge, which may have answered about
+// it. A shard keeps [SpentName]: the run may have attempts without a record.
+func (d *Dir) Settled(judge bool) error {
 	d.flusher.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := errors.Join(d.captured.close(), d.accounts.close(), d.rewriteCaptured(d.waiting))
 	done := []string{CapturedName, AnswersName, GrantsName, SpentName}
 	switch { // a vote that was answered is not asked for again
-	case slices.ContainsFunc(slices.Collect(maps.Values(d.waiting)), (*Line).AsksJudge):
+	case len(d.waiting) > 0 && judge:
 		done = done[2:3]
 	case len(d.waiting) > 0:
 		done = done[1:]

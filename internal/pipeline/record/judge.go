@@ -146,6 +146,7 @@ func (e Entry) contradictions() (out []error) {
 		out = append(out, fmt.Errorf("its fields contradict each other: verification_status is %q, passed is %t, outcome is %q", e.Status, e.Passed, e.Outcome))
 	}
 	add((e.Basis == verdict.Judged) != slices.Contains(e.Labels, verdict.JudgedLabel), "its basis is "+e.Basis.String()+", and its labels say otherwise")
+	add(e.Basis == verdict.Computed && (e.Judge != nil || e.JudgeRead()), "its basis is computed, and it has what a judge said")
 	add(!slices.IsSorted(e.Labels), "its labels are not sorted")
 	shown := e.Candidate != (Candidate{})
 	add(e.Digests.Candidate == "" && (shown || e.Passed || e.Digests.Extracted != ""), "it has no digest of a candidate")

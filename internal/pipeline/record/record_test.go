@@ -149,6 +149,13 @@ func TestBasis(t *testing.T) {
 			t.Errorf("the basis %q is read", word)
 		}
 	}
+	read := write(func(l *Line) {
+		l.Basis, l.Labels, l.Judge = verdict.Judged, []string{verdict.JudgeRead, verdict.JudgedLabel}, &verdict.Judgement{Votes: []verdict.Vote{}}
+	})
+	forgedRead := bytes.Replace(bytes.Replace(read, []byte(`"basis": "judged"`), []byte(`"basis": "computed"`), 1), []byte(`"judge_read", "judged"`), nil, 1)
+	if e, err := Decode(forgedRead); err != nil || len(e.contradictions()) != 1 || bytes.Equal(read, forgedRead) {
+		t.Errorf("a computed record with votes: %v: %s", err, forgedRead)
+	}
 	for _, forged := range [][]byte{bytes.Replace(judged, []byte(`"basis": "judged", `), nil, 1), bytes.Replace(judged, []byte(`"basis": "judged"`), []byte(`"basis": "computed"`), 1)} {
 		if e, err := Decode(forged); err != nil || len(e.contradictions()) != 1 {
 			t.Errorf("a judged record that says otherwise: %v", err)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
 	"securebench/internal/digest"
 	"securebench/internal/durable"
@@ -329,8 +330,17 @@ func (l *Line) Unpaid() bool {
 	return l.Outcome == verdict.Pending && l.FailureReason == verdict.Budget
 }
 
-// AsksJudge reports whether the attempt waits for a judge: what that answered is kept.
-func (l *Line) AsksJudge() bool { return l.waits() && l.Basis == verdict.Judged }
+// JudgeRead reports whether the candidate states no answer by its row's rule, and a judge
+// was to read one.
+func (l *Line) JudgeRead() bool { return slices.Contains(l.Labels, verdict.JudgeRead) }
+
+// Result returns what came of the attempt.
+func (l *Line) Result() verdict.Result {
+	return verdict.Result{Basis: l.Basis, Status: l.Status, Outcome: l.Outcome, Reason: l.FailureReason}
+}
+
+// ByRule returns what the attempt is in sums of its row.
+func (l *Line) ByRule() verdict.Result { return l.Result().ByRule(l.JudgeRead()) }
 
 // name records the files that a line names.
 func (r *reviewer) name(e Entry) {

@@ -528,7 +528,7 @@ func TestReviewUnverified(t *testing.T) {
 			if !c.bare {
 				l.Produced = []byte(`{"exit_code": 3}`)
 			}
-			if err := errors.Join(d.Append(l), d.Settled(), d.Close()); err != nil {
+			if err := errors.Join(d.Append(l), d.Settled(false), d.Close()); err != nil {
 				t.Fatal(err)
 			}
 			if c.older {

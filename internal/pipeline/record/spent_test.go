@@ -130,7 +130,7 @@ func TestUsedByAll(t *testing.T) {
 	attempt(a, "killed", false)
 	attempt(a, "killed", true, 5)
 	begin(99, 17)
-	if err := d.Settled(); err != nil {
+	if err := d.Settled(false); err != nil {
 		t.Fatal(err)
 	}
 	a = begin(13, 13)

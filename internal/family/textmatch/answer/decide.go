@@ -79,6 +79,31 @@ func Decide[T any](r *Reply, reader Reader[T], cut bool) (Reading[T], verdict.Re
 	return got, "", ""
 }
 
+// Silent reports whether a reply states no answer by rule: no mark leads to anything that
+// could be one, and without marks no answer is clear. A reply that was cut off is not: it
+// might have gone on.
+func Silent[T any](r *Reply, reader Reader[T]) bool {
+	if _, last := highest(r, reader); last >= 0 || r.Blank() {
+		return false
+	}
+	got, line := reader.Unmarked(r)
+	switch got.Finding {
+	case Stated:
+		return got.Line && wordy(r, line) // what a line says is taken whole
+	case Unexpected: // a short line is an answer, though another one
+		return wordy(r, line)
+	}
+	return true
+}
+
+// maxAnswerWords is the most words of a line that is an answer as a whole.
+const maxAnswerWords = 12
+
+// wordy reports whether a line of a reply is prose.
+func wordy(r *Reply, line int) bool {
+	return textmatch.CountWords(r.Lines[line].Text, maxAnswerWords+1) > maxAnswerWords
+}
+
 // maxDistinct is the most statements of one rank that are read, the same ones once.
 const maxDistinct = 256
 

@@ -15,11 +15,15 @@ var (
 	ErrPattern = errors.New("match.pattern must be a regular expression (RE2) with one group")
 )
 
+// ByJudge says that a judge reads the answer of a text that states none by rule.
+const ByJudge = "judge"
+
 // Declared is what a row says about where its answers are, in eval.match.
 type Declared struct {
 	Language []string `json:"language"` // whose vocabularies apply
 	Marks    []string `json:"marks"`    // that lead to an answer beside the known ones
 	Pattern  *string  `json:"pattern"`  // whose group is an answer of the highest rank
+	Extract  string   `json:"extract"`  // [ByJudge], or "" for by rule
 }
 
 // Apply adds what is declared to the options of a family and returns the languages.
