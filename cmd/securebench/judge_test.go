@@ -735,3 +735,37 @@ func TestJudgeAskedAgain(t *testing.T) {
 		t.Errorf("without a judge: exit %d: %s", code, stderr)
 	}
 }
+
+// TestTwoJudges: records that name two models are no run, whoever signs them: no seal, no
+// verification and no resume takes them. The twin, with one, is kept.
+func TestTwoJudges(t *testing.T) {
+	b := newJudgeBench(t, judgetest.Careful, 3)
+	b.configure("  canaries: off\n")
+	if code, _, stderr := b.run(); code != 0 {
+		t.Fatal(code, stderr)
+	}
+	name := func(models ...string) error {
+		return forge(t, b.out, dishonest{lines: func(all []*record.Line) []*record.Line {
+			for i, l := range all {
+				l.Judge.Model = models[i%len(models)]
+			}
+			return all
+		}})
+	}
+	if err := name("judge-1"); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := b.run("--resume"); code != 0 {
+		t.Fatalf("the twin: exit %d: %s", code, stderr)
+	}
+	const says = "its judge is judge-2, and before it was judge-1: a run has one"
+	if err := name("judge-1", "judge-2"); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("the seal: %v", err)
+	}
+	if code, stdout, stderr := b.call("verify", b.out); code != exitIntegrity || !strings.Contains(stdout+stderr, says) {
+		t.Errorf("verify: exit %d: %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := b.run("--resume"); code != exitIntegrity || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") > 2 {
+		t.Errorf("a resume: exit %d: %s", code, stderr)
+	}
+}

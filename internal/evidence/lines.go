@@ -88,9 +88,10 @@ func decodeAll(r io.Reader) iter.Seq2[decoded, error] {
 // lineCheck goes through the records in order.
 type lineCheck struct {
 	*check
-	judge record.Judge
-	seq   int64
-	prev  string // digest of the line before
+	judge    record.Judge
+	oneJudge record.OneJudge
+	seq      int64
+	prev     string // digest of the line before
 	// before is the line before, and searched counts the lines whose former content
 	// was looked for.
 	before   record.Entry
@@ -228,6 +229,12 @@ func (r *lineCheck) ofRun(e record.Entry, fail failer) {
 	}
 	if err := m.Made(e.Workers); err != nil {
 		fail("%v (%s)", err, record.ManifestName)
+	}
+	if r.seq == 0 && m.Judge != nil {
+		r.oneJudge.Answered = m.Judge.Answered
+	}
+	if err := r.oneJudge.Next(e.Line); err != nil {
+		fail("%v", err)
 	}
 	r.place(e, fail)
 }

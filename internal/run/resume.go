@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,8 +108,8 @@ func (r *Run) begin(ctx context.Context, force bool) error {
 // keep takes over a record of the earlier part.
 func (r *Run) keep(e record.Entry) {
 	r.kept = append(r.kept, pipeline.FinalOf(e.Line))
-	if e.Judge != nil {
-		r.judged = cmp.Or(r.judged, e.Judge.Model)
+	if err := r.judged.Next(e.Line); err != nil && r.mixed == nil {
+		r.mixed = fault.Errorf(fault.Integrity, "%s: the record of %s cannot be kept: %w (start anew with --force)", record.LinesName, redact.Quote(e.TaskID), err)
 	}
 }
 
@@ -138,7 +137,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 		return err
 	}
 	r.reportDropped(review)
-	if err := review.EachKept(r.keep); err != nil {
+	if err := errors.Join(review.EachKept(r.keep), r.mixed); err != nil {
 		return err
 	}
 	if review.Lost != nil {

@@ -113,7 +113,8 @@ type Run struct {
 	share *share // of a shard; nil is the whole run
 
 	kept       []pipeline.Final // from an earlier part of the run
-	judged     string           // the judge's model as it answered there
+	judged     record.OneJudge  // that of those records
+	mixed      error            // that they name several
 	unverified map[record.AttemptKey]*record.Line
 	used       map[string]int64 // of the provider, by an earlier part's records
 	finished   bool             // nothing is left to do

@@ -1,10 +1,12 @@
 package record
 
 import (
+	"fmt"
 	"strings"
 
 	"securebench/internal/digest"
 	"securebench/internal/judge"
+	"securebench/internal/redact"
 )
 
 // ExchangesName is the raw output with what a judge was asked and answered about an attempt.
@@ -42,6 +44,24 @@ type Judging struct {
 	Canaries *judge.Trial `json:"canaries,omitzero"`
 	// Labels are those of its verdicts.
 	Labels []string `json:"labels"`
+}
+
+// OneJudge sees that all records of a run name one model that judged. Answered is that
+// model, "" before the first.
+type OneJudge struct{ Answered string }
+
+// Next takes a record into account. Its error says that another model judged.
+func (o *OneJudge) Next(l *Line) error {
+	if l.Judge == nil || l.Judge.Model == "" { // no model answered
+		return nil
+	}
+	if o.Answered == "" {
+		o.Answered = l.Judge.Model
+	}
+	if l.Judge.Model != o.Answered {
+		return fmt.Errorf("its judge is %s, and before it was %s: a run has one", redact.Quote(l.Judge.Model), redact.Quote(o.Answered))
+	}
+	return nil
 }
 
 // Used is what trying it took, by the names of a record's usage.
