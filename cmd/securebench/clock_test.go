@@ -31,6 +31,7 @@ func wallClock() map[string]string {
 		"internal/gateway/ledger/ledger.go":          shown,
 		"internal/gateway/relay/trace.go":            shown,
 		"internal/gateway/scripted/command.go":       shown,
+		"internal/trajectory/recorder.go":            shown,
 		"internal/agent/model/model.go":              shown,
 		"internal/pipeline/record/dir.go":            shown,
 		"internal/progress/json.go":                  shown,

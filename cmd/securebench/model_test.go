@@ -146,12 +146,32 @@ func TestModel(t *testing.T) {
 			}
 		}
 		noKey(t, b.out)
+		modelSteps(t, b.out, rows)
 		var out, errs bytes.Buffer
 		if code := execute([]string{"verify", b.out}, &out, &errs); code != exitDone {
 			t.Errorf("%s: verify ends with %d: %s%s", api, code, out.String(), errs.String())
 		}
 		if _, err := os.Stat(filepath.Join(b.out, record.AnswersName)); err == nil {
 			t.Errorf("%s: the complete run still has %s", api, record.AnswersName)
+		}
+	}
+}
+
+// modelSteps checks that a model that is asked has steps in the form of all agents.
+func modelSteps(t *testing.T, out string, rows []gsmRow) {
+	t.Helper()
+	for i, want := range map[int]string{
+		1: "agent message user, model message, model answer",
+		2: "agent message user, relay error, model message, model answer",
+		3: "agent message user, model message, model answer",
+	} {
+		var got []string
+		_, _, steps := stepsOf(t, out, rows[i].ID)
+		for _, s := range steps {
+			got = append(got, strings.TrimSpace(string(s.By)+" "+string(s.Kind)+" "+s.Role))
+		}
+		if strings.Join(got, ", ") != want || steps[len(steps)-1].Usage == nil {
+			t.Errorf("%s: the steps are %s", rows[i].ID, strings.Join(got, ", "))
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"securebench/internal/agent/agenttest"
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/trajectory"
 )
 
 // fetched puts the programs of the agents into the cache, once. A download that
@@ -238,6 +239,7 @@ func TestRealAgents(t *testing.T) {
 			sameVerdicts(t, out, want)
 			b.checkRequests(tt.realHarness, tt.rows)
 			checkManifest(t, out, tt.realHarness)
+			checkSteps(t, out, len(rows))
 			checkAgain(t, out, tester, want)
 		})
 	}
@@ -273,6 +275,41 @@ func (b *agentBench) checkRequests(h realHarness, rows []string) {
 		wants := slices.ContainsFunc(rows, func(id string) bool { return strings.HasSuffix(id, "/"+user) })
 		if wants != (users[user] > 0) {
 			b.t.Errorf("agents that ran as %s made %d requests", user, users[user])
+		}
+	}
+}
+
+// checkSteps checks that the steps of honest agents are told: calls of tools and their
+// results, and nothing that their model is not known to have said.
+func checkSteps(t *testing.T, out string, attempts int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(out, "restricted", "*", "*", "agent-steps.jsonl"))
+	if err != nil || len(files) != attempts {
+		t.Errorf("%d attempts of %d have steps, %v", len(files), attempts, err)
+	}
+	for _, name := range files {
+		lines, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, left, err := trajectory.Read(lines)
+		calls, results, said, answers := map[string]bool{}, 0, 0, 0
+		for _, s := range steps {
+			switch {
+			case s.By == trajectory.Model && s.Kind == trajectory.Call:
+				calls[s.Call] = true
+			case s.By == trajectory.Agent && s.Kind == trajectory.Result && calls[s.Call] && s.Text != "":
+				results++
+			case s.By == trajectory.Model && s.Kind == trajectory.Message:
+				said++
+			case s.Kind == trajectory.Answer && s.Usage != nil && s.Usage.Output > 0:
+				answers++
+			case s.By == trajectory.Agent && (s.Kind != trajectory.Message || s.Role == "assistant"):
+				t.Errorf("%s: the agent makes up %+v", name, s)
+			}
+		}
+		if err != nil || left > 0 || len(calls) == 0 || results != len(calls) || said == 0 || answers < 2 {
+			t.Errorf("%s: %d calls, %d results, %d messages, %d answers, %d left out, %v", name, len(calls), results, said, answers, left, err)
 		}
 	}
 }

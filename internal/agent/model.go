@@ -17,6 +17,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
+	"securebench/internal/trajectory"
 	"securebench/internal/verdict"
 )
 
@@ -160,7 +161,7 @@ func (p *asked) exchange(q model.Question, res model.Result) (map[string][]byte,
 	if err != nil {
 		return nil, fmt.Errorf("keeping the exchange with the model: %w", err)
 	}
-	raw := map[string][]byte{"exchanges.jsonl": append(redact.ASCII(line), '\n')}
+	raw := map[string][]byte{"exchanges.jsonl": append(redact.ASCII(line), '\n'), trajectory.File: stepsOf(q, res, p.model.Secrets)}
 	if p.model.Secrets != nil {
 		for name, content := range raw {
 			raw[name] = p.model.Secrets.Bytes(content)

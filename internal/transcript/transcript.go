@@ -19,6 +19,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/trajectory"
 	"securebench/internal/verdict"
 )
 
@@ -39,6 +40,8 @@ type Attempt struct {
 	Verdict string `json:"verdict"`
 	Message string `json:"message,omitzero"`
 	Parts   []Part `json:"parts,omitzero"`
+	// Steps are there only with [Source.Steps].
+	Steps []trajectory.Step `json:"steps,omitzero"`
 }
 
 // Part is a text of an attempt under a title, such as its prompt.
@@ -59,6 +62,8 @@ type Source struct {
 	Limit int
 	// Brief leaves out the digests that all records of a run share.
 	Brief bool
+	// Steps leaves out all parts but the agent's steps, and shows these in full.
+	Steps bool
 }
 
 // Read returns an attempt.
@@ -73,6 +78,12 @@ func Read(from Source, l *record.Line) Attempt {
 		a.Labels = append(a.Labels, redact.Escape(label))
 	}
 	b := builder{Source: from, line: l, out: &a}
+	if from.Steps {
+		if !b.steps() && len(a.Parts) == 0 {
+			b.add("agent: steps", "none are there: only an agent with a provider has them, and only the operator's directory", "")
+		}
+		return a
+	}
 	b.prompt()
 	b.agent()
 	b.candidate()
@@ -95,6 +106,8 @@ type builder struct {
 	Source
 	line *record.Line
 	out  *Attempt
+	// stepped says that the agent's steps are shown, and so what its exchanges say.
+	stepped bool
 }
 
 // add adds a part unless it is empty. The text is from outside.
@@ -156,9 +169,10 @@ func plainJSON(v jsontext.Value) string {
 	return string(v)
 }
 
-// agent adds what the agent printed: all of it where the operator's folder is
+// agent adds what the agent did and printed: all of it where the operator's folder is
 // there, else the record's excerpt.
 func (b *builder) agent() {
+	b.stepped = b.steps()
 	b.stream("agent: standard output", "agent-stdout", b.line.ProducerStdout)
 	b.stream("agent: standard error", "agent-stderr", b.line.ProducerStderr)
 	b.add("agent: how it ended", "", pairs(b.line.ProducerMetadata))
@@ -187,7 +201,11 @@ func (b *builder) verifier() {
 	b.add("verifier: measure", "", l.Measure.String())
 	b.add("verifier: details", "", pairs(l.VerifierMetadata))
 	for _, f := range l.Restricted {
-		if name := rawName(f.Path); name != "agent-stdout" && name != "agent-stderr" {
+		switch name := rawName(f.Path); {
+		case name == "agent-stdout", name == "agent-stderr", strings.HasSuffix(name, agentSteps):
+		case b.stepped && strings.HasSuffix(name, "agent-exchanges.jsonl"):
+			b.add("restricted: "+name, "not shown, as the steps are; "+f.Path, "")
+		default:
 			b.rawPart("restricted: "+name, f)
 		}
 	}

@@ -27,16 +27,21 @@ type showFlags struct {
 	follow  bool
 	noPager bool
 	json    bool
+	steps   bool
 }
 
 const showHelp = `Show the attempts of a run, or one task's attempts in full.
 
 RUN is the output directory of a run, which may still be running, a published
 copy, or a bundle. Without TASK, each attempt is one line. With TASK, its attempts
-are shown in full: the prompt, what the agent printed, the candidate, the verdict
-and its reason in words, times and digests. The operator's directory also has the
+are shown in full: the prompt, the agent's steps, a line each, what it printed, the
+candidate, the verdict and its reason in words, times and digests. The operator's directory also has the
 raw output, that of tests and checkers included; elsewhere only the records are
 shown. All of it is escaped, and lines from outside begin with "|".
+
+The steps are those that the run saw between the agent and its provider: messages,
+calls of tools, their results, and what each answer took. With --steps, they are
+shown with their texts, and nothing else is.
 
 On a terminal, the output goes through the pager that PAGER names, or through
 "less -R"; --no-pager, or an empty PAGER, prints it.
@@ -61,6 +66,8 @@ func (g group) showCommand() *cobra.Command {
 			switch {
 			case c.Flags().Changed("attempt") && (f.attempt < 1 || task == ""):
 				return subcommand.UsageError(errors.New("--attempt needs a TASK, and counts from 1"))
+			case f.steps && (task == "" || f.follow):
+				return subcommand.UsageError(errors.New("--steps needs a TASK, and no --follow"))
 			case f.follow && f.json:
 				return subcommand.UsageError(errors.New("give --follow or --json, not both"))
 			case f.follow:
@@ -75,6 +82,7 @@ func (g group) showCommand() *cobra.Command {
 	fl.BoolVar(&f.failed, "failed", false, "show only attempts that did not pass")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for further attempts of a run in progress")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per attempt; without TASK, only what the list has")
+	fl.BoolVar(&f.steps, "steps", false, "show only the agent's steps, with their texts")
 	fl.BoolVar(&f.noPager, "no-pager", false, "print to standard output, even if it is a terminal")
 	return c
 }
@@ -108,10 +116,12 @@ func (g group) show(ctx context.Context, arg, task string, f showFlags) (err err
 	}
 	slices.SortStableFunc(lines, record.InOrder)
 	judged := subcommand.Judge(signer, res)
+	from := sourceOf(run, res.Manifest)
+	from.Steps = f.steps
 	if f.json {
-		err = g.printAttemptsJSON(sourceOf(run, res.Manifest), task, lines)
+		err = g.printAttemptsJSON(from, task, lines)
 	} else {
-		err = g.paged(ctx, f.noPager, func(out io.Writer) error { return printAttempts(out, run, res, judged, task, lines) })
+		err = g.paged(ctx, f.noPager, func(out io.Writer) error { return printAttempts(out, from, res, judged, task, lines) })
 	}
 	if err != nil {
 		return err
@@ -123,7 +133,7 @@ func (g group) show(ctx context.Context, arg, task string, f showFlags) (err err
 }
 
 // printAttempts prints the state of the run and the chosen attempts.
-func printAttempts(out io.Writer, run *evidence.Run, res *evidence.Result, judged error, task string, lines []*record.Line) error {
+func printAttempts(out io.Writer, from transcript.Source, res *evidence.Result, judged error, task string, lines []*record.Line) error {
 	state := fmt.Sprintf("%s attempts, verified", res.Progress())
 	if judged != nil {
 		state = console.ErrorLines(judged)[0]
@@ -135,7 +145,6 @@ func printAttempts(out io.Writer, run *evidence.Run, res *evidence.Result, judge
 	if task == "" {
 		return printList(out, lines)
 	}
-	from := sourceOf(run, res.Manifest)
 	for i, l := range lines {
 		if i > 0 {
 			if _, err := fmt.Fprintln(out); err != nil {

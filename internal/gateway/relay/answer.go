@@ -58,7 +58,7 @@ func (a *Attempt) answerError(ctx context.Context, w http.ResponseWriter, respon
 	if x.dialect.flat {
 		status = x.dialect.stops
 	}
-	x.Status, x.Reason = status, providerError
+	x.Status, x.Reason, x.why = status, providerError, string(body)
 	x.response.add(body)
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -94,6 +94,9 @@ func (a *Attempt) answerWhole(w http.ResponseWriter, from io.Reader, x *exchange
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body) // the agent may have left
+	if x.said != nil {
+		x.said.Whole(body)
+	}
 	return nil
 }
 
@@ -165,7 +168,11 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *wire.Stream, q *queue, x *exchange) error {
 	whole := x.dialect.wire.NewRedactor(&a.relay.secrets, a.pool, x.hidden, func(event []byte) error {
 		x.response.add(event)
-		return q.put(ctx, event)
+		err := q.put(ctx, event)
+		if x.said != nil {
+			x.said.Events(event)
+		}
+		return err
 	})
 	defer whole.Release()
 	clean := a.relay.secrets.Writer(writerFunc(func(p []byte) (int, error) {

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay/wire"
+	"securebench/internal/trajectory"
 )
 
 // Attempt serves the agent of one attempt.
@@ -24,7 +25,9 @@ type Attempt struct {
 	pool    *wire.Pool // for what is kept of responses
 	ahead   *wire.Pool // for what the agent has not read yet
 	holds   holds
+	telling *wire.Pool // for what answers say
 	trace   trace
+	steps   *trajectory.Recorder
 	life    context.Context // of the agent
 	// limited is when the provider first said that it has too much to do, of late.
 	// It belongs to the relay's pace.
@@ -67,8 +70,9 @@ func (a *Attempt) Spent() bool { return a.budget.refused() }
 // Held is how long the agent stood still.
 func (a *Attempt) Held() time.Duration { return a.holds.time() }
 
-// Trace returns the exchanges as lines of JSON, bounded, without credentials.
-func (a *Attempt) Trace() []byte { return a.trace.lines() }
+// Trace returns the exchanges, and the agent's steps as [trajectory] has them, as lines
+// of JSON, bounded, without credentials.
+func (a *Attempt) Trace() (exchanges, steps []byte) { return a.trace.lines(), a.steps.Lines() }
 
 // Err returns why the provider failed this attempt, if it did: an
 // infrastructure error, unless it is [ErrRejected] or [ErrRefused].

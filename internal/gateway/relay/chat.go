@@ -3,6 +3,7 @@ package relay
 import (
 	"net/http"
 
+	"securebench/internal/gateway/relay/steps"
 	"securebench/internal/gateway/relay/wire"
 )
 
@@ -12,7 +13,7 @@ const pathChat = "/v1/chat/completions"
 // up after 403, and know what to do about other errors by their status.
 func chat() *dialect {
 	return &dialect{
-		api: Chat, name: "Chat Completions", wire: wire.Chat(), served: "POST " + pathChat,
+		api: Chat, name: "Chat Completions", wire: wire.Chat(), steps: steps.Chat(), served: "POST " + pathChat,
 		route: exact(map[string]kind{"POST " + pathChat: asks, "GET " + pathModels: lists}),
 		query: without,
 		passed: "User-Agent X-Client-Request-Id" +

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/gateway/relay/steps"
 	"securebench/internal/gateway/relay/wire"
 )
 
@@ -14,6 +15,7 @@ type dialect struct {
 	api    API
 	name   string // as people call it
 	wire   *wire.Dialect
+	steps  *steps.Dialect
 	served string // the request for an answer, as people write it
 	// route says what a path asks for, if the API has it.
 	route func(method, path string) (endpoint, bool)

@@ -99,7 +99,7 @@ func testHostileAnswer(t *testing.T, api API, c spoken, h hostileAnswer) {
 	})
 	g := start(t, r)
 	w := g.call(t.Context(), c.body)
-	seen := w.Body.String() + fmt.Sprint(w.Header()) + string(g.Trace())
+	seen := w.Body.String() + fmt.Sprint(w.Header()) + string(g.kept())
 	if err := g.Err(); err != nil {
 		seen += err.Error()
 	}

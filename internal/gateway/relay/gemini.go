@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"securebench/internal/gateway/relay/steps"
 	"securebench/internal/gateway/relay/wire"
 )
 
@@ -15,7 +16,7 @@ const pathGemini = "/v1beta/models"
 // gemini is Google's API for its models.
 func gemini() *dialect {
 	return &dialect{
-		api: Gemini, name: "Gemini's API", wire: wire.Gemini(), served: "POST " + pathGemini + "/MODEL:generateContent",
+		api: Gemini, name: "Gemini's API", wire: wire.Gemini(), steps: steps.Gemini(), served: "POST " + pathGemini + "/MODEL:generateContent",
 		route: routeGemini, query: queryGemini, needs: ": a stream needs alt=sse, and nothing else has a place in it",
 		passed: "User-Agent X-Goog-Api-Client", accept: "text/event-stream",
 		authorize: func(to http.Header, key string) { to.Set("X-Goog-Api-Key", key) },

@@ -91,7 +91,7 @@ func testKeyStays(t *testing.T, api API, forms []string, handler func(status int
 			if found := leaks(got); len(found) > 0 || len(got) < 10 {
 				t.Errorf("%d %s: the agent sees %v: %s", c.status, c.kind, found, got)
 			}
-			rest := string(g.Trace())
+			rest := string(g.kept())
 			if err := g.Err(); err != nil {
 				rest += err.Error()
 			}
@@ -173,8 +173,8 @@ func testHostileProvider(t *testing.T, api API) {
 		if got := g.reasons(); len(got) != 1 || got[0] != string(c.reason) {
 			t.Errorf("%s: %v", c.name, got)
 		}
-		if source.n > max(c.bound, 0) && c.forever || asked != 1 || (g.Err() != nil) != c.fails || len(g.Trace()) > 1<<20 {
-			t.Errorf("%s: %d bytes read, asked %d times, %v, a trace of %d bytes", c.name, source.n, asked, g.Err(), len(g.Trace()))
+		if source.n > max(c.bound, 0) && c.forever || asked != 1 || (g.Err() != nil) != c.fails || len(g.kept()) > 1<<20 {
+			t.Errorf("%s: %d bytes read, asked %d times, %v, a trace of %d bytes", c.name, source.n, asked, g.Err(), len(g.kept()))
 		}
 		if loc := w.Header().Get("Location") + w.Header().Get("Content-Encoding"); loc != "" {
 			t.Errorf("%s: the agent gets %s", c.name, loc)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"securebench/internal/gateway/relay/steps"
 	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/lazyregexp"
 )
@@ -18,7 +19,7 @@ const (
 // but not after 403.
 func messages() *dialect {
 	return &dialect{
-		api: Messages, name: "the Messages API", wire: wire.Messages(), served: "POST " + pathMessages,
+		api: Messages, name: "the Messages API", wire: wire.Messages(), steps: steps.Messages(), served: "POST " + pathMessages,
 		route: exact(map[string]kind{"POST " + pathMessages: asks, "POST " + pathCount: counts, "GET " + pathModels: lists}),
 		query: func(_ endpoint, query string) (string, []string, bool) {
 			return query, nil, query == "" || query == "beta=true"

@@ -25,6 +25,7 @@ import (
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/loopback"
 	"securebench/internal/redact"
+	"securebench/internal/trajectory"
 )
 
 // API is a provider's protocol.
@@ -216,8 +217,8 @@ func (r *Relay) Open(o Options) *Attempt {
 		a.record = o.Ledger.Add
 	}
 	a.budget = newBudget(r.cfg, o)
-	a.pool, a.ahead = wire.NewPool(maxResponses), wire.NewPool(maxAhead)
+	a.pool, a.ahead, a.telling = wire.NewPool(maxResponses), wire.NewPool(maxAhead), wire.NewPool(maxTelling)
 	a.room = room{free: maxBodies, changed: make(chan struct{})}
-	a.trace.secrets = &r.secrets
+	a.trace.secrets, a.steps = &r.secrets, trajectory.NewRecorder(&r.secrets)
 	return a
 }

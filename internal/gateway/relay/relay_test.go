@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/gateway/ledger"
+	"securebench/internal/trajectory"
 )
 
 const (
@@ -361,12 +362,22 @@ func TestHonestExchange(t *testing.T) {
 	}
 }
 
+// kept is all that is stored of the agent's exchanges.
+func (g *agent) kept() []byte {
+	exchanges, steps := g.Trace()
+	return append(exchanges, steps...)
+}
+
 // checkTrace checks that every line of the trace is an object of its own, and
 // one ledger entry beside it, and returns the lines.
 func (g *agent) checkTrace(n int) []map[string]any {
 	g.t.Helper()
 	var out []map[string]any
-	for line := range bytes.Lines(g.Trace()) {
+	exchanges, steps := g.Trace()
+	if told, left, err := trajectory.Read(steps); err != nil || left > 0 || len(told) == 0 {
+		g.t.Errorf("%d steps, %d left out, %v", len(told), left, err)
+	}
+	for line := range bytes.Lines(exchanges) {
 		var x map[string]any
 		if err := json.Unmarshal(line, &x); err != nil {
 			g.t.Errorf("the trace has the line %q: %v", line, err)
@@ -446,7 +457,7 @@ func TestGeminiPaths(t *testing.T) {
 			t.Errorf("%s: %s; the provider sees %q", c.line, got, seen)
 		}
 	}
-	if text := string(g.Trace()) + fmt.Sprint(g.ledger); strings.Contains(text, token) || strings.Contains(text, "attacker") {
+	if text := string(g.kept()) + fmt.Sprint(g.ledger); strings.Contains(text, token) || strings.Contains(text, "attacker") {
 		t.Errorf("a credential is stored: %s", text)
 	}
 }
@@ -544,7 +555,7 @@ func TestManyHonestRequests(t *testing.T) {
 	if u := g.Usage(); u["requests"] != 202 || u["output_tokens"] != 2020 {
 		t.Errorf("%v", u)
 	}
-	if trace := g.Trace(); len(trace) > 1<<20 {
+	if trace := g.kept(); len(trace) > 1<<20 {
 		t.Errorf("the trace has %d bytes", len(trace))
 	}
 }

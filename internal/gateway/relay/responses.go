@@ -3,6 +3,7 @@ package relay
 import (
 	"net/http"
 
+	"securebench/internal/gateway/relay/steps"
 	"securebench/internal/gateway/relay/wire"
 )
 
@@ -16,7 +17,7 @@ const (
 // and 429.
 func responses() *dialect {
 	return &dialect{
-		api: Responses, name: "the Responses API", wire: wire.Responses(), served: "POST " + pathResponses,
+		api: Responses, name: "the Responses API", wire: wire.Responses(), steps: steps.Responses(), served: "POST " + pathResponses,
 		route: exact(map[string]kind{"POST " + pathResponses: asks, "GET " + pathModels: lists}),
 		query: without,
 		passed: "User-Agent Originator Session-Id Thread-Id X-Client-Request-Id" +

@@ -27,6 +27,7 @@ const (
 	maxBodies    = 64 << 20
 	maxResponses = 64 << 20
 	maxAhead     = 16 << 20
+	maxTelling   = 16 << 20 // of what answers say; what is longer is cut
 )
 
 // stall is how long an agent that is not held may pause within a body.
@@ -40,7 +41,7 @@ func (a *Attempt) serve(w http.ResponseWriter, r *http.Request) {
 	if refused := a.exchange(w, r, x); refused != nil {
 		refused.status = cmp.Or(refused.status, x.dialect.stops)
 		a.answers.refuse(refused)
-		x.Status, x.Reason = refused.status, refused.reason
+		x.Status, x.Reason, x.why = refused.status, refused.reason, refused.message
 		x.dialect.write(w, refused)
 	}
 }
@@ -69,11 +70,14 @@ func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) 
 	}
 	// What the provider never got costs nothing.
 	defer func() { settle(x.usage) }()
+	told := a.told(x, req.Body)
+	defer told()
 	response, refused := a.sendSpared(ctx, x, req, a.relay.header(x.dialect, r.Header, req.Stream))
 	if refused != nil {
 		return refused
 	}
 	defer response.Body.Close()
+	told()
 	release() // no try needs the body again
 	return a.answer(ctx, w, response, x)
 }

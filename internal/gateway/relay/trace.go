@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/gateway/ledger"
+	"securebench/internal/gateway/relay/steps"
 	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/redact"
 )
@@ -46,6 +47,8 @@ type exchange struct {
 
 	endpoint          `json:"-"`
 	began             time.Time
+	why               string        // it was refused, or failed
+	said              *steps.Answer // nil if none was to come
 	sent, received    int64
 	usage             wire.Usage
 	exact             bool
@@ -68,6 +71,7 @@ func (a *Attempt) finish(x *exchange) {
 	if x.usage != (wire.Usage{}) {
 		x.Usage, x.Estimated = &x.usage, !x.exact
 	}
+	a.tell(x, took)
 	a.trace.add(x)
 }
 

@@ -263,7 +263,7 @@ func testRejected(t *testing.T, api API, c rejection) {
 		if !errors.Is(err, c.why) || (err != nil) != (c.why != nil) || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%s, %s: %v", api, c.name, err)
 		}
-		if said := fmt.Sprint(err, string(g.Trace())); strings.Contains(said, key) {
+		if said := fmt.Sprint(err, string(g.kept())); strings.Contains(said, key) {
 			t.Errorf("%s, %s: the key is in %s", api, c.name, said)
 		}
 		if most := n * map[bool]int64{false: 1, true: confirmTries}[errors.Is(c.why, errUnconfirmed)]; own.Load() > most {

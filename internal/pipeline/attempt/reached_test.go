@@ -23,7 +23,9 @@ type provided struct{}
 func (provided) Usage() map[string]int64 { return map[string]int64{"requests": 3} }
 func (provided) Words() (_, _ string)    { return "why", "max_tokens" }
 func (provided) Held() time.Duration     { return 2 * time.Second }
-func (provided) Trace() []byte           { return []byte("secret-value-0123456789\n") }
+func (provided) Trace() ([]byte, []byte) {
+	return []byte("secret-value-0123456789\n"), []byte("a secret-value-0123456789\n")
+}
 
 // TestReached: what the run knows of an agent's requests is added to what another process
 // says of it, without a secret.
@@ -38,7 +40,7 @@ func TestReached(t *testing.T) {
 	r.AddTo(&p)
 	want := Produced{Metadata: verdict.NewMetadata(map[string]any{"network": map[string]int64{"proxy_denied": 3, "relay_allowed": 3}, "exit_code": 0, "relay_refusal": "why", "stop_reason": "max_tokens", "held_seconds": 2}),
 		Usage: map[string]int64{"steps": 7, "requests": 3}, End: sandbox.Exited,
-		Raw: map[string][]byte{produce.NetworkFile: []byte("proxy\nrelay\n"), "exchanges.jsonl": []byte("[redacted:NAME]\n"), "stdout": []byte("out")}}
+		Raw: map[string][]byte{produce.NetworkFile: []byte("proxy\nrelay\n"), "exchanges.jsonl": []byte("[redacted:NAME]\n"), "steps.jsonl": []byte("a [redacted:NAME]\n"), "stdout": []byte("out")}}
 	if d := cmp.Diff(want, p); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}

@@ -132,7 +132,7 @@ func (*answerer) Words() (refusal, cut string) { return "", "" }
 func (*answerer) Held() time.Duration { return 0 }
 
 // Trace is empty.
-func (*answerer) Trace() []byte { return nil }
+func (*answerer) Trace() (exchanges, steps []byte) { return nil, nil }
 
 // Err is nil.
 func (*answerer) Err() error { return nil }

@@ -150,7 +150,7 @@ func (u *upstream) Usage() map[string]int64 { return map[string]int64{"requests"
 func (u *upstream) Spent() bool             { return u.spent }
 func (u *upstream) Words() (_, _ string)    { return "", "" }
 func (u *upstream) Held() time.Duration     { return 2 * time.Minute }
-func (u *upstream) Trace() []byte           { return []byte("trace\n") }
+func (u *upstream) Trace() ([]byte, []byte) { return []byte("trace\n"), []byte("step\n") }
 func (u *upstream) Err() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -407,7 +407,7 @@ func TestReport(t *testing.T) {
 	if string(res.Metadata["network"]) != `{"relay_allowed":1}` || string(res.Metadata["held_seconds"]) != "120" {
 		t.Errorf("metadata %v", res.Metadata)
 	}
-	if !strings.Contains(string(res.Raw["network.jsonl"]), "/v1/responses") || string(res.Raw["exchanges.jsonl"]) != "trace\n" {
+	if !strings.Contains(string(res.Raw["network.jsonl"]), "/v1/responses") || string(res.Raw["exchanges.jsonl"]) != "trace\n" || string(res.Raw["steps.jsonl"]) != "step\n" {
 		t.Errorf("files %q", res.Raw)
 	}
 	first := p.options.Token

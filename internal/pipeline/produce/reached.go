@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/trajectory"
 	"securebench/internal/verdict"
 )
 
@@ -23,7 +24,8 @@ type Provided interface {
 	// the model was cut off.
 	Words() (refusal, cut string)
 	Held() time.Duration
-	Trace() []byte
+	// Trace returns the exchanges with it, and the agent's steps as they show there.
+	Trace() (exchanges, steps []byte)
 }
 
 // RefusalKey is the metadata that says why the relay refused the last of those of the
@@ -55,7 +57,7 @@ func (r Reached) Add(m verdict.Metadata, raw map[string][]byte, usage map[string
 	if r.Provider == nil {
 		return usage
 	}
-	raw[exchangesFile] = r.Provider.Trace()
+	raw[exchangesFile], raw[trajectory.File] = r.Provider.Trace()
 	refusal, cut := r.Provider.Words()
 	for key, word := range map[string]string{RefusalKey: refusal, verdict.StopKey: cut} {
 		if word != "" {

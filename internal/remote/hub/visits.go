@@ -138,12 +138,13 @@ func (k known) Held() (sum time.Duration) {
 	return sum
 }
 
-// Trace is the visits' exchanges, one after the other.
-func (k known) Trace() (all []byte) {
+// Trace is the visits' exchanges and steps, one after the other.
+func (k known) Trace() (exchanges, steps []byte) {
 	for _, v := range k.visits {
-		all = append(all, v.Trace()...)
+		some, did := v.Trace()
+		exchanges, steps = append(exchanges, some...), append(steps, did...)
 	}
-	return all
+	return exchanges, steps
 }
 
 // reached adds what the run's relay knows of an agent to the end of its job.

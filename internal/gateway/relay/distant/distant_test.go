@@ -343,7 +343,8 @@ func TestWorkerLost(t *testing.T) {
 		t.Error(err)
 	}
 	k := v.End()
-	if u := k.Usage(); u["requests"] != 3 || u["output_tokens"] == 0 || !strings.Contains(string(k.Trace()), "agent_left") {
+	trace, _ := k.Trace()
+	if u := k.Usage(); u["requests"] != 3 || u["output_tokens"] == 0 || !strings.Contains(string(trace), "agent_left") {
 		t.Errorf("%v", u)
 	}
 }

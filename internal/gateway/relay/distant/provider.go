@@ -69,7 +69,7 @@ func (*Provider) Words() (refusal, cut string) { return "", "" }
 func (*Provider) Held() time.Duration { return 0 }
 
 // Trace is empty: the run has it.
-func (*Provider) Trace() []byte { return nil }
+func (*Provider) Trace() (exchanges, steps []byte) { return nil, nil }
 
 // Spent is as that of [relay.Attempt].
 func (p *Provider) Spent() bool {

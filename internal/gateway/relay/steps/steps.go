@@ -1,0 +1,222 @@
+// Package steps reads the steps of an agent from its requests and from its provider's
+// answers, which have passed the relay. It keeps the readers of these untrusted bytes
+// apart from the relay, which has the key. They decide nothing: what they do not
+// understand is no step.
+package steps
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/gateway/relay/wire"
+	"securebench/internal/gateway/upstream"
+	"securebench/internal/trajectory"
+)
+
+// Dialect is how a provider's API states the steps of a conversation.
+type Dialect struct {
+	// asked reads a request.
+	asked func(body jsontext.Value, add func(trajectory.Step) bool)
+	// event reads an event of an answer that comes as a stream.
+	event func(a *Answer, name string, data jsontext.Value)
+	// whole reads an answer that is one JSON text.
+	whole func(a *Answer, body jsontext.Value)
+}
+
+// Asked calls add with what a request says, in its order, until that returns false. The
+// body is JSON.
+func (d *Dialect) Asked(body []byte, add func(trajectory.Step) bool) { d.asked(body, add) }
+
+// maxPiece bounds the events that are read, as they are passed on.
+const maxPiece = 8 << 20
+
+// Answer is one answer, as far as it has come. It is not safe for concurrent use.
+type Answer struct {
+	dialect *Dialect
+	pool    *wire.Pool
+	held    int64
+	size    int64
+	full    bool
+	events  upstream.Events
+	parts   []*part
+	open    map[string]*part // by key
+}
+
+// part is a step of an answer, whose text may come in pieces.
+type part struct {
+	step trajectory.Step
+	text []byte
+}
+
+// Answer returns the reader of an answer, which keeps its texts in memory of a pool. It
+// must be closed.
+func (d *Dialect) Answer(pool *wire.Pool) *Answer {
+	a := &Answer{dialect: d, pool: pool, open: map[string]*part{}}
+	a.events.Each = func(name, data []byte) error {
+		d.event(a, string(name), data)
+		return nil
+	}
+	return a
+}
+
+// Events reads some events of a stream, whole.
+func (a *Answer) Events(p []byte) {
+	if len(p) <= maxPiece && !a.full {
+		_, _ = a.events.Write(p) // no event is an error
+	}
+}
+
+// Whole reads an answer that is one JSON text.
+func (a *Answer) Whole(body []byte) { a.dialect.whole(a, body) }
+
+// Steps returns what the answer says.
+func (a *Answer) Steps() (out []trajectory.Step) {
+	for _, p := range a.parts {
+		if p.step.Text += string(p.text); p.step.Kind == trajectory.Call || strings.TrimSpace(p.step.Text) != "" {
+			out = append(out, p.step)
+		}
+		p.text = nil
+	}
+	return out
+}
+
+// Close gives the memory back.
+func (a *Answer) Close() {
+	a.events, a.parts, a.open, a.full = upstream.Events{}, nil, nil, true
+	a.pool.Resize(&a.held, 0)
+}
+
+// overhead is what a part takes besides its texts.
+const overhead = 500
+
+// keep reports whether there is room for more.
+func (a *Answer) keep(n int) bool {
+	a.size += int64(n)
+	a.full = a.full || !a.pool.Resize(&a.held, a.size)
+	return !a.full
+}
+
+// add adds a whole step.
+func (a *Answer) add(s trajectory.Step) bool {
+	if !a.keep(len(s.Text) + overhead) {
+		return false
+	}
+	a.parts = append(a.parts, &part{step: s})
+	return true
+}
+
+// begin adds a step whose text comes in pieces under a key.
+func (a *Answer) begin(key string, s trajectory.Step) *part {
+	if !a.add(s) {
+		return nil
+	}
+	p := a.parts[len(a.parts)-1]
+	a.open[key] = p
+	return p
+}
+
+// piece adds to the step with a key, which it begins with that kind unless it is there.
+func (a *Answer) piece(key string, kind trajectory.Kind, text upstream.Text) {
+	if text == "" {
+		return
+	}
+	p := a.open[key]
+	if p == nil {
+		p = a.begin(key, trajectory.Step{Kind: kind})
+	}
+	if p != nil && a.keep(len(text)) {
+		p.text = append(p.text, text...)
+	}
+}
+
+// each calls do for the elements of a list, until it returns false.
+func each(v jsontext.Value, do func(jsontext.Value) bool) {
+	if v.Kind() != '[' {
+		return
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if _, err := d.ReadToken(); err != nil {
+		return
+	}
+	for k := d.PeekKind(); k != ']' && k != jsontext.KindInvalid; k = d.PeekKind() {
+		element, err := d.ReadValue()
+		if err != nil || !do(element) {
+			return
+		}
+	}
+}
+
+// read decodes a value; one of another form is zero.
+func read[T any](v jsontext.Value) (out T) {
+	if upstream.Decode(v, &out) != nil {
+		return *new(T)
+	}
+	return out
+}
+
+// piece is a piece of content in any of the APIs.
+type piece struct {
+	Type    upstream.Text `json:"type"`
+	Text    upstream.Text `json:"text"`
+	Refusal upstream.Text `json:"refusal"`
+}
+
+// String is its text, or in brackets what it is.
+func (p piece) String() string {
+	switch {
+	case p.Text != "":
+		return string(p.Text)
+	case p.Refusal != "":
+		return string(p.Refusal)
+	case p.Type == "" || strings.HasSuffix(string(p.Type), "text"):
+		return ""
+	}
+	return "[" + string(p.Type) + "]"
+}
+
+// texts are what content says: a text, or a list of pieces.
+func texts(v jsontext.Value) (out []string) {
+	if v.Kind() == '"' {
+		return []string{string(read[upstream.Text](v))}
+	}
+	each(v, func(e jsontext.Value) bool {
+		if e.Kind() == '"' {
+			out = append(out, string(read[upstream.Text](e)))
+		} else {
+			out = append(out, read[piece](e).String())
+		}
+		return true
+	})
+	return out
+}
+
+// result is what a tool returned: a text, pieces of content, or other JSON.
+func result(v jsontext.Value) string {
+	text := strings.Join(texts(v), "\n")
+	if k := v.Kind(); strings.TrimSpace(text) == "" && (k == '[' || k == '{') {
+		return compact(v)
+	}
+	return text
+}
+
+// compact is JSON without blanks.
+func compact(v jsontext.Value) string {
+	if len(v) == 0 || v.Kind() == 'n' {
+		return ""
+	}
+	v = v.Clone()
+	_ = v.Compact() // or as it is
+	return string(v)
+}
+
+// says adds a message's texts, and reports whether more are wanted.
+func says(add func(trajectory.Step) bool, role upstream.Text, v jsontext.Value) bool {
+	for _, text := range texts(v) {
+		if strings.TrimSpace(text) != "" && !add(trajectory.Step{Kind: trajectory.Message, Role: string(role), Text: text}) {
+			return false
+		}
+	}
+	return true
+}
