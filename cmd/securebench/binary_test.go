@@ -30,6 +30,21 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// ownKeys lets commands that run in this process keep their keys where those of the binary
+// do. It is for all of them, so that such tests can be parallel.
+func ownKeys(t *testing.T) {
+	t.Helper()
+	path, err := binary()
+	if err == nil {
+		err = os.Setenv("SECUREBENCH_KEYS", keysBeside(path))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keysBeside(program string) string { return filepath.Join(filepath.Dir(program), "keys") }
+
 // outcome is the result of running the binary.
 type outcome struct {
 	code           int
@@ -68,7 +83,7 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), path, onEngine(engineOf(t), args)...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(append(os.Environ(), "SECUREBENCH_KEYS="+filepath.Join(filepath.Dir(path), "keys"),
+	cmd.Env = append(append(os.Environ(), "SECUREBENCH_KEYS="+keysBeside(path),
 		"SECUREBENCH_IMAGES="+enginetest.Images(t)), env...)
 	return cmd
 }

@@ -143,6 +143,7 @@ func TestServedToolsArePending(t *testing.T) {
 // TestCallsOfModels: a model is offered the tools over each API; the calls that come back
 // are the candidate, and so is a text without any.
 func TestCallsOfModels(t *testing.T) {
+	t.Parallel()
 	rows := []callsRow{
 		{id: "call", expected: `[{"name":"tank.pump","arguments":{"litres":10}}]`},
 		{id: "wrong", expected: `[{"name":"tank.pump","arguments":{"litres":20}}]`},

@@ -34,7 +34,7 @@ const judgeKey = "sk-judge-canary-77a1b2c3"
 func newJudgeBench(t *testing.T, of judgetest.Character, rows int) *judgeBench {
 	t.Helper()
 	b := &judgeBench{t: t, dir: t.TempDir(), server: &judgetest.Server{Of: of}, rows: rows}
-	t.Setenv("SECUREBENCH_KEYS", filepath.Join(b.dir, "keys"))
+	ownKeys(t)
 	b.out, b.config, b.answers = filepath.Join(b.dir, "out"), filepath.Join(b.dir, "tester.yaml"), filepath.Join(b.dir, "answers.jsonl")
 	h := httptest.NewServer(b.server)
 	t.Cleanup(h.Close)
@@ -144,6 +144,7 @@ func (b *judgeBench) votes() (n int) {
 // TestJudgedRun: a judge's votes decide, by each API, and the record says so and nothing
 // that is hidden.
 func TestJudgedRun(t *testing.T) {
+	t.Parallel()
 	for _, api := range []string{"responses", "chat", "messages"} {
 		b := newJudgeBench(t, judgetest.Careful, 6)
 		b.configure("  api: " + api + "\n  prices: {judge-1: {input: 1, output: 2}}\n")
@@ -184,6 +185,7 @@ func TestJudgedRun(t *testing.T) {
 
 // TestNoJudge: without a judge these rows stay pending, and their agent is not run.
 func TestNoJudge(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 2)
 	text, err := os.ReadFile(b.config)
 	if err != nil {
@@ -204,6 +206,7 @@ func TestNoJudge(t *testing.T) {
 // TestBadJudges: a judge that cannot be trusted is refused with a table before the first
 // task. Who wants it all the same gets labelled verdicts.
 func TestBadJudges(t *testing.T) {
+	t.Parallel()
 	for name, of := range judgetest.Bad() {
 		b := newJudgeBench(t, of, 4)
 		code, stdout, stderr := b.run()
@@ -240,6 +243,7 @@ func TestBadJudges(t *testing.T) {
 // TestJudgeAttacks: each form of attack is beside the same wrong answer without it: neither
 // passes before a judge that was tried, and the honest twin does.
 func TestJudgeAttacks(t *testing.T) {
+	t.Parallel()
 	rows := judgetest.Rows(2)
 	for form, attack := range judgetest.Attacks() {
 		b := newJudgeBench(t, judgetest.Careful, 4)
@@ -269,6 +273,7 @@ func TestJudgeAttacks(t *testing.T) {
 // TestJudgeServers: what a judge's server answers is never a pass, and what it does to the
 // run is said.
 func TestJudgeServers(t *testing.T) {
+	t.Parallel()
 	page := func(form, text string) func(http.ResponseWriter, string) bool {
 		return func(w http.ResponseWriter, _ string) bool {
 			w.Header().Set("Content-Type", form)
@@ -320,6 +325,7 @@ func TestJudgeServers(t *testing.T) {
 
 // TestJudgeRefuses: a text at which the judge declines fails, and stays in the denominator.
 func TestJudgeRefuses(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, func(p judgetest.Paper) ([]judgetest.Finding, bool) {
 		if strings.Contains(p.Answer, "poison") {
 			return nil, true
@@ -341,6 +347,7 @@ func TestJudgeRefuses(t *testing.T) {
 // TestJudgeRejectsOne: a question that the provider refuses is about one candidate, which
 // fails; the run goes on, and what the provider says of it is not published.
 func TestJudgeRejectsOne(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 4)
 	b.configure("  canaries: off\n")
 	b.submit(func(i int) string { return []string{b.right(0), "poison", b.right(2), b.right(3)}[i] })
@@ -367,6 +374,7 @@ func TestJudgeRejectsOne(t *testing.T) {
 // TestJudgeChangesBack: another model that answers once ends the run, and a resume asks the
 // former one again.
 func TestJudgeChangesBack(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 1)
 	b.configure("  votes: 1\n")
 	b.submit(func(i int) string { return b.right(i) + "\n\n(submitted)" })
@@ -389,6 +397,7 @@ func TestJudgeChangesBack(t *testing.T) {
 // TestJudgeChangedBetween: a resume finds another model that answers, also where the judge is
 // not tried.
 func TestJudgeChangedBetween(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 2)
 	b.configure("  canaries: off\n")
 	b.server.Before = func(w http.ResponseWriter, user string) bool {
@@ -415,6 +424,7 @@ func TestJudgeChangedBetween(t *testing.T) {
 // TestJudgeRecovers: answers that are no votes are asked for again by a retry. Their cost is
 // the attempt's all the same.
 func TestJudgeRecovers(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 1)
 	b.configure("  canaries: off\n")
 	asked := 0
@@ -435,6 +445,7 @@ func TestJudgeRecovers(t *testing.T) {
 // TestJudgeOutage: after an outage a resume asks no vote again that was answered, and the
 // budget counts what was asked before.
 func TestJudgeOutage(t *testing.T) {
+	t.Parallel()
 	for budget, want := range map[int]struct {
 		requests int
 		outcome  verdict.Outcome
@@ -466,6 +477,7 @@ func TestJudgeOutage(t *testing.T) {
 // TestJudgeUntried: a judge that cannot be tried ends the run with one line, and with the
 // exit code of whoever is at fault.
 func TestJudgeUntried(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		more   string
 		before func(asked int, w http.ResponseWriter) bool
@@ -502,6 +514,7 @@ func TestJudgeUntried(t *testing.T) {
 // TestJudgeBudget: when the judge may ask no more, the rest is pending. A resume with a
 // larger budget asks no vote again that was answered.
 func TestJudgeBudget(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 5)
 	b.submit(func(i int) string { return b.right(i) + "\n\n(submitted)" })
 	const canaries = 5 * 14 * 3
@@ -538,6 +551,7 @@ func TestJudgeBudget(t *testing.T) {
 // TestJudgeElsewhere: a judge goes with a run of this process only, and its key reaches no
 // agent.
 func TestJudgeElsewhere(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 2)
 	for flag, args := range map[string][]string{"--hub": {"--hub", "127.0.0.1:0"}, "--prepare": {"--prepare", "2"}} {
 		if code, _, stderr := b.run(args...); code != exitConfig || !strings.Contains(stderr, "with "+flag+" others do: leave out "+flag+", or the judge") || strings.Count(stderr, "\n") != 1 {
@@ -560,6 +574,7 @@ func TestJudgeElsewhere(t *testing.T) {
 
 // TestSelfJudged: a judge of the agent's own family is labelled.
 func TestSelfJudged(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 2)
 	text, err := os.ReadFile(b.config)
 	if err != nil {
@@ -587,6 +602,7 @@ func TestSelfJudged(t *testing.T) {
 // judge. One that was changed, exchanged or removed is found, and a published copy says
 // that it has none.
 func TestJudgeReverify(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, func(p judgetest.Paper) ([]judgetest.Finding, bool) {
 		if strings.Contains(p.Answer, "poison") {
 			return nil, true
@@ -647,16 +663,17 @@ func TestJudgeReverify(t *testing.T) {
 
 // TestJudgeKilled: a run that is killed at any point asks no vote again that was answered.
 func TestJudgeKilled(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 4)
 	b.configure("  votes: 1\n")
 	b.submit(func(i int) string { return b.right(i) + "\n\n(submitted)" })
 	args := []string{"run", "--config", b.config, "--env-file", filepath.Join(b.dir, "env"), "--agent", "replay:" + b.answers, "-q"}
 	const all = 4*14 + 4
-	env, kills := []string{"SECUREBENCH_KEYS=" + os.Getenv("SECUREBENCH_KEYS")}, 0
+	kills := 0
 	for n := range 20 {
 		at, seen := 1+n*(all-1)/19, 0
 		b.server.Reset()
-		cmd := command(t, env, append(args, "--force")...)
+		cmd := command(t, nil, append(args, "--force")...)
 		b.server.After = func() {
 			if seen++; seen == at {
 				_ = cmd.Process.Kill() // it has the answer, or is about to
@@ -667,7 +684,7 @@ func TestJudgeKilled(t *testing.T) {
 		if cmd.ProcessState.ExitCode() < 0 {
 			kills++
 		}
-		if res := securebench(t, env, append(args, "--resume")...); res.code != 0 {
+		if res := securebench(t, nil, append(args, "--resume")...); res.code != 0 {
 			t.Fatalf("killed after %d: exit %d: %s", at, res.code, res.stderr)
 		}
 		// The questions under way at the kill were not answered as far as the run knows.
@@ -739,6 +756,7 @@ func TestJudgeAskedAgain(t *testing.T) {
 // TestTwoJudges: records that name two models are no run, whoever signs them: no seal, no
 // verification and no resume takes them. The twin, with one, is kept.
 func TestTwoJudges(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 3)
 	b.configure("  canaries: off\n")
 	if code, _, stderr := b.run(); code != 0 {

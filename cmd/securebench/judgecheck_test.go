@@ -28,6 +28,7 @@ func contains(t *testing.T, what, text string, wants ...string) {
 // TestJudgedReports: every command that shows a judged run names the judge, its votes and
 // what came of its canaries, and counts nothing of it with what was computed.
 func TestJudgedReports(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 4)
 	b.submit(func(i int) string { return b.right(i - i%2) })
 	code, stdout, stderr := b.call("run", "--config", b.config, "--env-file", filepath.Join(b.dir, "env"), "--agent", "replay:"+b.answers, "--dry-run")
@@ -79,6 +80,7 @@ func TestJudgedReports(t *testing.T) {
 // TestRunsOfOtherJudges: runs that other judges decided, or one in another way, are not
 // compared unless that is asked for; nor does one gate the other.
 func TestRunsOfOtherJudges(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 3)
 	before := b.out
 	if code, _, stderr := b.run(); code != 0 {
@@ -124,6 +126,7 @@ func TestRunsOfOtherJudges(t *testing.T) {
 
 // TestValidateTriesTheJudge: the canaries are tried without a run, and refuse as before one.
 func TestValidateTriesTheJudge(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		of   judgetest.Character
 		code int
@@ -142,6 +145,7 @@ func TestValidateTriesTheJudge(t *testing.T) {
 
 // TestJudgeCheck: a judge is compared with people's labels, of texts and of pairs.
 func TestJudgeCheck(t *testing.T) {
+	t.Parallel()
 	check := func(of judgetest.Character, label func(b *judgeBench, i int) string) (agreement.Result, string) {
 		t.Helper()
 		b := newJudgeBench(t, of, 6)
@@ -191,6 +195,7 @@ func TestJudgeCheck(t *testing.T) {
 
 // TestJudgeCheckRefuses: what is wrong is said before a judge is paid.
 func TestJudgeCheckRefuses(t *testing.T) {
+	t.Parallel()
 	b := newJudgeBench(t, judgetest.Careful, 2)
 	labels := filepath.Join(b.dir, "labels.jsonl")
 	write(t, labels, `{"task_id": "nobody", "text": "x", "passed": true}`)

@@ -32,7 +32,7 @@ type modelBench struct {
 func newModelBench(t *testing.T, script *scripted.Script) *modelBench {
 	t.Helper()
 	dir := t.TempDir()
-	t.Setenv("SECUREBENCH_KEYS", filepath.Join(dir, "keys"))
+	ownKeys(t)
 	b := &modelBench{t: t, out: filepath.Join(dir, "out"), envFile: filepath.Join(dir, "env")}
 	write(t, b.envFile, "OPENAI_API_KEY="+modelKey+"\nANTHROPIC_API_KEY="+modelKey+"\n")
 	script.Key, script.Models = modelKey, []string{"m-1"}
@@ -124,6 +124,7 @@ func solver(rows []gsmRow) (s *scripted.Script, passes int) {
 // TestModel scores a model on GSM8K's sample by one command, over each API. No
 // engine runs, and the provider's key is in nothing that the run leaves.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	dir, rows := sample(t)
 	script, passes := solver(rows)
 	for _, api := range []string{"responses", "chat", "messages"} {
@@ -228,6 +229,7 @@ func noKey(t *testing.T, out string) {
 // TestModelAnswersOnce: a run that is resumed asks nothing again that was answered,
 // not even if the configuration of the limits changed meanwhile.
 func TestModelAnswersOnce(t *testing.T) {
+	t.Parallel()
 	dir, rows := sample(t)
 	script, _ := solver(rows[:6])
 	last := &script.Conversations[5].Turns[0]
@@ -278,6 +280,7 @@ harness: {type: model, config: {model: m-1, base_url: %q, temperature: 0}}
 // tests are in one process with it. Right code passes; wrong code, code that ends the
 // process with status 0, and words by themselves do not.
 func TestModelCode(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []string{"docker", "native"} {
 		t.Run(engine, func(t *testing.T) {
 			if engine == "docker" {

@@ -63,6 +63,7 @@ func painter(t *testing.T, dir string, rows []pictureRow) (*scripted.Script, map
 // TestHubPictures: a run with a hub shows its model the pictures itself, and workers score
 // what it answers.
 func TestHubPictures(t *testing.T) {
+	t.Parallel()
 	needEngine(t)
 	dir, rows := samplePack[pictureRow](t, "pictures-sample")
 	script, _ := painter(t, dir, rows)
@@ -81,6 +82,7 @@ func TestHubPictures(t *testing.T) {
 // TestPicturesForModels: a model is shown the pictures of each row, over each API, and
 // neither the journal nor what was asked keeps a pixel.
 func TestPicturesForModels(t *testing.T) {
+	t.Parallel()
 	dir, rows := samplePack[pictureRow](t, "pictures-sample")
 	script, pixels := painter(t, dir, rows)
 	for _, api := range []string{"responses", "chat", "messages"} {
@@ -122,6 +124,7 @@ func TestPicturesForModels(t *testing.T) {
 // TestBlindModels: a model that refuses pictures makes its rows fail, by name, and ends no
 // run; one that refuses everything ends it, with 10.
 func TestBlindModels(t *testing.T) {
+	t.Parallel()
 	dir, rows := samplePack[pictureRow](t, "pictures-sample")
 	blind := scripted.Fault{Status: http.StatusBadRequest, Times: -1, Message: "this model does not read images"}
 	for _, all := range []bool{false, true} {
@@ -146,6 +149,7 @@ func TestBlindModels(t *testing.T) {
 // TestWithoutAssets: agents that get no files answer blind, and all that is recorded says
 // so. A run is not resumed with the files.
 func TestWithoutAssets(t *testing.T) {
+	t.Parallel()
 	dir, rows := samplePack[pictureRow](t, "pictures-sample")
 	b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "B"}}})
 	args := []string{dir, "--model", "m-1", "--base-url", b.url, "--api", "messages"}

@@ -12,6 +12,7 @@ import (
 // with what to do, and ends unsigned. The preview shows the budget, and a resume with a
 // larger one completes the run.
 func TestRunBudget(t *testing.T) {
+	t.Parallel()
 	dir, _ := sample(t)
 	b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "Answer: 1"}}})
 	config := filepath.Join(t.TempDir(), "tester.yaml")

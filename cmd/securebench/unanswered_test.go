@@ -22,6 +22,7 @@ import (
 // TestAnswersInReport: what a score should be read with is in the summary, the report
 // in its forms, and can be a condition of the exit code.
 func TestAnswersInReport(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		script    scripted.Turn
 		condition string
@@ -67,6 +68,7 @@ func TestAnswersInReport(t *testing.T) {
 // TestUnansweredRunStops: a run whose provider sends what can be no answer asks once for
 // each attempt, and stops after five. A server that cannot stream is read.
 func TestUnansweredRunStops(t *testing.T) {
+	t.Parallel()
 	dir, rows := sample(t)
 	if len(rows) <= pipeline.FirstAttempts {
 		t.Fatal("the sample has too few rows")
