@@ -21,6 +21,7 @@ import (
 	"securebench/internal/judge/provider"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
+	"securebench/internal/redact"
 	"securebench/internal/remote"
 	"securebench/internal/remote/service"
 	"securebench/internal/run"
@@ -184,7 +185,7 @@ func loadEnv(file string) (func(string) (string, bool), error) {
 		if _, set := os.LookupEnv(v.Name); set {
 			continue
 		}
-		if harness.LooksSecret(v.Name) {
+		if redact.NamesSecret(v.Name) {
 			secrets[v.Name] = v.Value
 		} else if err := os.Setenv(v.Name, v.Value); err != nil {
 			return nil, fmt.Errorf("setting %s from %s: %w", v.Name, file, err)

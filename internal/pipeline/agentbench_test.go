@@ -20,6 +20,7 @@ import (
 	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/config"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
@@ -114,7 +115,7 @@ func (a *attempts) configure(provider string) {
 	if err := problems.Err(); err != nil {
 		a.Fatal(err)
 	}
-	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: provider, Model: "gpt-1", Key: func() string { return "sk-canary-1234567" }})
+	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: provider, Model: "gpt-1", Keys: access.Keys{Key: "sk-canary-1234567"}})
 	if err != nil {
 		a.Fatal(err)
 	}

@@ -205,3 +205,18 @@ func replace(text []byte, spans []span, marks []string) []byte {
 	}
 	return append(out, text[at:]...)
 }
+
+// NamesSecret reports whether the name of a variable or a parameter suggests that it
+// holds a secret.
+func NamesSecret(name string) bool {
+	upper := strings.ToUpper(name)
+	for _, part := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "PRIVATE"} {
+		if strings.Contains(upper, part) {
+			return true
+		}
+	}
+	words := strings.FieldsFunc(upper, func(r rune) bool { return r < '0' || r > '9' && r < 'A' || r > 'Z' })
+	return slices.ContainsFunc(words, func(w string) bool {
+		return w == "KEY" || w == "KEYS" || w == "AUTH" || w == "PAT" || w == "PASS"
+	})
+}

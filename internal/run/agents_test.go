@@ -340,8 +340,8 @@ func TestUnfit(t *testing.T) {
 		change func(*agents)
 		want   string
 	}{
-		"no key":            {"", func(a *agents) { delete(a.env, "OPENAI_API_KEY") }, "tester.yaml:7:3: the codex harness needs the key of its provider: set OPENAI_API_KEY"},
-		"blank key":         {"", func(a *agents) { a.env["OPENAI_API_KEY"] = " " }, "set OPENAI_API_KEY"},
+		"no key":            {"", func(a *agents) { a.elsewhere(); delete(a.env, "OPENAI_API_KEY") }, "tester.yaml:7:3: the codex harness: it needs the key of its provider: set OPENAI_API_KEY"},
+		"blank key":         {"", func(a *agents) { a.elsewhere(); a.env["OPENAI_API_KEY"] = " " }, "set OPENAI_API_KEY"},
 		"unknown version":   {"version: 9.9.9", func(*agents) {}, "tester.yaml:4:10: "},
 		"wrong integrity":   {"version: 1.0.0", func(a *agents) { a.npm.tamper = true }, "tester.yaml:4:10: "},
 		"no shell":          {"", func(a *agents) { delete(a.programs, "/bin/sh") }, "tasks.jsonl:1:1: image img has no shell at /bin/sh"},
@@ -379,6 +379,13 @@ func TestUnfit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// elsewhere makes the provider one that is not on this machine, where none goes without a
+// key.
+func (a *agents) elsewhere() {
+	a.upstream.URL = "https://provider.example"
+	a.configure("codex", "model: gpt-1")
 }
 
 func exits(code int) sandboxtest.Program {

@@ -49,7 +49,7 @@ func TestRestWithoutAgent(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(a.opts.Config.OutputDir, record.CandidatesName)); err != nil {
 				t.Fatal(err)
 			}
-			if err := a.open(Resume); fault.KindOf(err) != fault.Config || !strings.Contains(err.Error(), "needs the key of its provider") {
+			if err := a.open(Resume); fault.KindOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "the provider cannot be reached") {
 				t.Errorf("a lost candidate: %v", err)
 			}
 		})

@@ -15,13 +15,17 @@ import (
 )
 
 var (
-	// modelPattern matches a model: it becomes an argument of a command, so it
-	// cannot begin like a flag.
-	modelPattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
-	// ownModelPattern also matches names as local servers have them.
-	ownModelPattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+:/@-]*$`)
-	versionPattern  = lazyregexp.New(`^[0-9]+\.[0-9]+\.[0-9]+([.+-][A-Za-z0-9._+-]+)?$`)
+	// anyModel matches the names that servers of models use, such as Qwen/Qwen3-8B,
+	// llama3.2:3b or /models/qwen.gguf.
+	anyModel = lazyregexp.New(`^[^\p{C}]+$`)
+	// modelArgument matches those that can be an argument of a command, where they must not
+	// begin like a flag.
+	modelArgument  = lazyregexp.New(`^[^\p{C}-][^\p{C}]*$`)
+	versionPattern = lazyregexp.New(`^[0-9]+\.[0-9]+\.[0-9]+([.+-][A-Za-z0-9._+-]+)?$`)
 )
+
+// modelRule says what [anyModel] matches.
+const modelRule = "must be a text without control characters, of at most 256 bytes"
 
 // latest is the version that is resolved once per run.
 const latest = "latest"
@@ -57,7 +61,7 @@ type agent struct {
 // has.
 func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
 	p.closed(append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains",
-		"base_url", "budget", "prices", "allow_external_tools", "auth"}, more...)...)
+		"budget", "prices", "allow_external_tools"}, append(addressKeys(), more...)...)...)
 	small := ""
 	if slices.Contains(more, "small_model") {
 		small = p.smallModel()
@@ -66,19 +70,17 @@ func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
 	a.version, a.taskFile = p.version(), p.path("task_file", workspace.DefaultTaskFile)
 	a.inside = p.given("task_file")
 	a.timeout, a.domains = p.timeout(), p.domains()
-	a.env, a.relay.KeyEnv = p.forwarded(of.keys...)
-	if a.relay.KeyEnv == "" {
-		a.relay.KeyEnv = of.keys[0]
-	}
+	env, key := p.forwarded(of.keys...)
+	a.env = env
+	p.credential(&a.relay.Address, of.keys[0], key)
 	return a
 }
 
 // relay reads what there is to say about a provider, its model and what may be used
 // of it.
 func (p *parser) relay(api, baseURL, defaultModel, small string) *Relay {
-	r := &Relay{API: api, Model: p.model("model", defaultModel), SmallModel: small, BaseURL: p.baseURL(baseURL)}
+	r := &Relay{Address: p.address(api, baseURL), Model: p.model("model", defaultModel), SmallModel: small}
 	source.Optional(&p.ps, p.cfg, "harness.config.allow_external_tools", &r.AllowExternalTools, (*source.Node).Boolean)
-	p.auth()
 	p.budget(r)
 	p.prices(r)
 	return r
@@ -94,9 +96,9 @@ func (p *parser) model(key, def string) string {
 		return def
 	}
 	if p.typ == "command" { // which does not get it as an argument
-		return p.token(n, what, ownModelPattern, "may have only letters, digits and . _ + : / @ -, and must begin with a letter or digit", "")
+		return p.token(n, what, anyModel, modelRule, "")
 	}
-	return p.token(n, what, modelPattern, "may have only letters, digits and . _ + -, and must begin with a letter or digit", "")
+	return p.token(n, what, modelArgument, modelRule+", and not begin with a hyphen", "")
 }
 
 // version reads the version of an agent program.
@@ -116,7 +118,7 @@ func (p *parser) token(n *source.Node, what string, want *lazyregexp.Regexp, rul
 	s, problem := n.Str(what)
 	p.fixed(problem, fix)
 	s = strings.TrimSpace(s)
-	if problem == nil && (!want.MatchString(s) || len(s) > 128) {
+	if problem == nil && (!want.MatchString(s) || len(s) > 256) {
 		p.ps.Add(n.Pos, fix, "%s %s", what, rule)
 	}
 	return s

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,7 +35,7 @@ func ParseCommand(c config.Harness) (Harness, source.Problems) { return parse(c,
 
 func parseCommand(p *parser) Harness {
 	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "files", "image",
-		"model", "api", "base_url", "budget", "prices", "allow_external_tools", "auth")
+		"model", "api", "base_url", "headers", "allow_plain_http", "auth", "budget", "prices", "allow_external_tools")
 	c := &command{
 		argv:         p.argv(),
 		taskFile:     p.path("task_file", workspace.DefaultTaskFile),
@@ -53,8 +52,9 @@ func parseCommand(p *parser) Harness {
 		for _, more := range apis[1:] {
 			c.relay.Also = append(c.relay.Also, more.name)
 		}
-		c.env, c.relay.KeyEnv = p.forwarded(api.key)
-		c.relay.KeyEnv = cmp.Or(c.relay.KeyEnv, api.key)
+		env, key := p.forwarded(api.key)
+		c.env = env
+		p.credential(&c.relay.Address, api.key, key)
 	} else {
 		c.env, _ = p.forwarded()
 	}

@@ -7,11 +7,12 @@ package harness
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"securebench/internal/agent/events"
+	"securebench/internal/gateway/access"
+	"securebench/internal/redact"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
 )
@@ -43,12 +44,10 @@ func (o Overlay) Binary() string {
 
 // Relay says which provider an agent talks to, and as what.
 type Relay struct {
-	API                string   // [ResponsesAPI], [ChatAPI], [MessagesAPI] or [GeminiAPI]
+	access.Address              // API is [ResponsesAPI], [ChatAPI], [MessagesAPI] or [GeminiAPI]
 	Also               []string // further ones that the agent may speak
-	BaseURL            string
-	KeyEnv             string // the variable of the parent that holds the key
-	Model              string // as configured; an alias is resolved at preflight
-	SmallModel         string // "" is Model
+	Model              string   // as configured; an alias is resolved at preflight
+	SmallModel         string   // "" is Model
 	AllowExternalTools bool
 	Requests, Tokens   int64   // budget; 0 is none
 	Cost               float64 // budget in USD; 0 is none
@@ -190,24 +189,10 @@ const ProbeSmallModel = "securebench-small-model"
 func Warnings(h Harness) []string {
 	var out []string
 	for _, name := range h.Needs().Env {
-		if LooksSecret(name) {
+		if redact.NamesSecret(name) {
 			out = append(out, fmt.Sprintf("harness.env forwards %s, which looks like a secret, "+
 				"into the agent's sandbox: the agent can read, print and record it", name))
 		}
 	}
 	return out
-}
-
-// LooksSecret reports whether a variable's name suggests that it holds a secret.
-func LooksSecret(name string) bool {
-	upper := strings.ToUpper(name)
-	for _, part := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "PRIVATE"} {
-		if strings.Contains(upper, part) {
-			return true
-		}
-	}
-	words := strings.FieldsFunc(upper, func(r rune) bool { return r < '0' || r > '9' && r < 'A' || r > 'Z' })
-	return slices.ContainsFunc(words, func(w string) bool {
-		return w == "KEY" || w == "KEYS" || w == "AUTH" || w == "PAT" || w == "PASS"
-	})
 }

@@ -32,8 +32,6 @@ const ModelType = "model"
 // Model says which model is asked, and how.
 type Model struct {
 	Relay
-	// KeyOptional says that a server on this machine may want no key.
-	KeyOptional bool
 	System      string   // "" is none
 	Temperature *float64 // nil is the provider's default, as for the rest
 	MaxTokens   int64    // of an answer; 0 is the provider's default
@@ -66,16 +64,16 @@ type modelHarness struct {
 	timeout time.Duration
 }
 
-// endpoint is what the protocols differ in.
-type endpoint struct {
+// protocol is what the protocols differ in.
+type protocol struct {
 	api, baseURL, key string
 	// These keys have no equivalent in the protocol.
 	lacks []string
 }
 
-// endpoints are the protocols by the values of harness.config.api.
-func endpoints() map[string]endpoint {
-	return map[string]endpoint{
+// protocols are those by the values of harness.config.api.
+func protocols() map[string]protocol {
+	return map[string]protocol{
 		"responses": {ResponsesAPI, "https://api.openai.com", "OPENAI_API_KEY", []string{"seed", "stop"}},
 		"chat":      {ChatAPI, "https://api.openai.com", "OPENAI_API_KEY", nil},
 		"messages":  {MessagesAPI, "https://api.anthropic.com", "ANTHROPIC_API_KEY", []string{"seed"}},
@@ -83,9 +81,6 @@ func endpoints() map[string]endpoint {
 }
 
 var (
-	// anyModel matches the names that servers of models use, such as
-	// Qwen/Qwen3-8B or llama3.2:3b.
-	anyModel = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 	variable = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
@@ -99,11 +94,11 @@ const messagesTokens = 8192
 func ParseModel(c config.Harness) (Harness, source.Problems) { return parse(c, parseModel) }
 
 func parseModel(p *parser) Harness {
-	p.closed("api", "model", "base_url", "api_key_env", "system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop",
-		"timeout_seconds", "budget", "prices")
+	p.closed(append([]string{"api", "model", "api_key_env", "system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop",
+		"timeout_seconds", "budget", "prices"}, addressKeys()...)...)
 	h := &modelHarness{timeout: p.timeout()}
 	at := p.asked(&h.model)
-	h.model.KeyEnv = p.keyVariable(at.key)
+	p.credential(&h.model.Address, at.key, p.keyVariable(at.key))
 	h.model.System = p.text("system")
 	p.sampling(&h.model)
 	for _, key := range at.lacks {
@@ -117,15 +112,14 @@ func parseModel(p *parser) Harness {
 }
 
 // asked reads which model is asked, and where.
-func (p *parser) asked(m *Model) endpoint {
-	at := p.endpoint()
-	m.API, m.BaseURL = at.api, p.baseURL(at.baseURL)
+func (p *parser) asked(m *Model) protocol {
+	at := p.protocol()
+	m.Address = p.address(at.api, at.baseURL)
 	if n, what := p.get("model"); n != nil {
-		m.Model = p.token(n, what, anyModel, "may have only letters, digits and . _ : @ / + -, and must begin with a letter or digit", "")
+		m.Model = p.token(n, what, anyModel, modelRule, "")
 	} else {
 		p.ps.Add(p.cfg.Pos, "name the model, such as model: gpt-5.5", "%s is required", what)
 	}
-	m.KeyOptional = strings.HasPrefix(m.BaseURL, "http://")
 	if m.BaseURL == at.baseURL {
 		if price, ok := knownPrice(m.Model); ok {
 			m.Prices = map[string]Price{m.Model: price}
@@ -135,15 +129,15 @@ func (p *parser) asked(m *Model) endpoint {
 }
 
 // ParseAsked reads which model a section of the tester YAML names that is asked for
-// something else than candidates: model, api, base_url, api_key_env, reasoning_effort,
+// something else than candidates: model, api, where it is and how it is paid, reasoning_effort,
 // max_tokens, prices, and a budget of all that is asked. own are the keys that the section has beside
 // them.
 func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Problems) {
 	p := &parser{section: section, cfg: n}
-	p.closed(append([]string{"model", "api", "base_url", "api_key_env", "reasoning_effort", "max_tokens", "budget", "prices"}, own...)...)
+	p.closed(append(append([]string{"model", "api", "api_key_env", "reasoning_effort", "max_tokens", "budget", "prices"}, addressKeys()...), own...)...)
 	var m Model
 	at := p.asked(&m)
-	m.KeyEnv = p.keyName(at.key)
+	p.credential(&m.Address, at.key, p.keyName(at.key))
 	p.sampling(&m)
 	if n, what := p.object("budget", "requests", "tokens", "cost"); n != nil {
 		m.Total = p.bounds(n, what, &m.Relay)
@@ -152,25 +146,25 @@ func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Pr
 	return m, p.ps
 }
 
-// endpoint reads the API. Servers other than OpenAI's own speak
+// protocol reads the API. Servers other than OpenAI's own speak
 // Chat Completions.
-func (p *parser) endpoint() endpoint {
+func (p *parser) protocol() protocol {
 	name := "responses"
 	if p.given("base_url") {
 		name = "chat"
 	}
 	if n, what := p.get("api"); n != nil {
 		name = strings.TrimSpace(n.Text)
-		if _, ok := endpoints()[name]; !ok || n.Kind != source.String {
-			p.ps.Add(n.Pos, "", "%s must be one of: %s", what, strings.Join(slices.Sorted(maps.Keys(endpoints())), ", "))
+		if _, ok := protocols()[name]; !ok || n.Kind != source.String {
+			p.ps.Add(n.Pos, "", "%s must be one of: %s", what, strings.Join(slices.Sorted(maps.Keys(protocols())), ", "))
 			name = "chat"
 		}
 	}
-	return endpoints()[name]
+	return protocols()[name]
 }
 
-// keyVariable reads the name of the variable that holds the key. Nothing is
-// forwarded: there is no program that could get it.
+// keyVariable reads the name of the variable that holds the key, "" if none is named.
+// Nothing is forwarded: there is no program that could get it.
 func (p *parser) keyVariable(def string) string {
 	for i, name := range p.env {
 		if name == def {
@@ -185,11 +179,11 @@ func (p *parser) keyVariable(def string) string {
 	return p.keyName(def)
 }
 
-// keyName reads the name of the variable of the key.
+// keyName reads the name of the variable of the key, "" if none is named.
 func (p *parser) keyName(def string) string {
 	n, what := p.get("api_key_env")
 	if n == nil {
-		return def
+		return ""
 	}
 	s, problem := n.Str(what)
 	if problem == nil && !variable.MatchString(s) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/access"
 	"securebench/internal/task"
 )
 
@@ -22,9 +23,9 @@ func TestModelSettings(t *testing.T) {
 		t.Fatal(problem)
 	}
 	half, three := 0.5, int64(3)
-	want := harness.Model{Relay: harness.Relay{API: harness.ChatAPI, BaseURL: "http://127.0.0.1:8000", KeyEnv: "OPENAI_API_KEY", Model: "Qwen/Qwen3-8B",
+	want := harness.Model{Relay: harness.Relay{Address: access.Address{API: harness.ChatAPI, BaseURL: "http://127.0.0.1:8000", KeyEnv: "OPENAI_API_KEY"}, Model: "Qwen/Qwen3-8B",
 		Requests: 2, Cost: 0.5, Prices: map[string]harness.Price{"Qwen/Qwen3-8B": {Input: 1, CachedInput: 1, CacheWrite: 1, Output: 2}}},
-		KeyOptional: true, System: "Be brief.", Temperature: &half, MaxTokens: 100, Effort: "low", Seed: &three, Stop: []string{"END"}}
+		System: "Be brief.", Temperature: &half, MaxTokens: 100, Effort: "low", Seed: &three, Stop: []string{"END"}}
 	if d := cmp.Diff(&want, h.Needs().Model); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
@@ -42,7 +43,7 @@ func TestModelSettings(t *testing.T) {
 			t.Fatal(problem)
 		}
 		m := h.Needs().Model
-		if m.API != tt.api || m.BaseURL != tt.url || m.KeyEnv != tt.key || m.KeyOptional || (len(m.Prices) > 0) != (m.Model == "gpt-5.5") {
+		if m.API != tt.api || m.BaseURL != tt.url || m.KeyEnv != tt.key || m.KeyOptional() || (len(m.Prices) > 0) != (m.Model == "gpt-5.5") {
 			t.Errorf("%s: %+v", tt.cfg, m)
 		}
 	}
@@ -51,9 +52,11 @@ func TestModelSettings(t *testing.T) {
 // TestModelMistakes: each is refused with what to do, or what there is.
 func TestModelMistakes(t *testing.T) {
 	for cfg, want := range map[string]string{
-		"{}":                                                              "model is required",
-		"{model: m, api: soap}":                                           "must be one of: chat, messages, responses",
-		"{model: \"-m\"}":                                                 "must begin with a letter or digit",
+		"{}":                     "model is required",
+		"{model: m, api: soap}":  "must be one of: chat, messages, responses",
+		"{model: \"a\\nb\"}":     "without control characters",
+		"{model: \"a\\u202eb\"}": "without control characters",
+		"{model: \"" + strings.Repeat("m", 257) + "\"}":                   "at most 256 bytes",
 		"{model: m, seed: 1}":                                             "has no such setting",
 		"{model: m, stop: [x]}":                                           "has no such setting",
 		"{model: m, api: messages, seed: 1}":                              "has no such setting",
@@ -65,7 +68,7 @@ func TestModelMistakes(t *testing.T) {
 		"{model: m, reasoning_effort: huge}":                              "must be one of: none",
 		"{model: m, api: messages, reasoning_effort: none}":               "must be one of: low",
 		"{model: m, api_key_env: sk-1234}":                                "is not the name of a variable",
-		"{model: m, base_url: \"http://models.example\"}":                 "must be https",
+		"{model: m, base_url: \"http://models.example\", api_key_env: K}": "must be https",
 		"{model: m, budget: {cost: 1}}":                                   "needs the price of model",
 		"{model: m, temperatures: 1}":                                     `"temperatures"`,
 		"{model: m, prices: {other: {input: 1, output: 1}}}":              "has no price of model",

@@ -94,7 +94,7 @@ func providerAPIs() []providerAPI {
 // apis reads what the command speaks with its provider, nil if it has none.
 func (p *parser) apis() []providerAPI {
 	if !p.given("model") {
-		for _, key := range []string{"api", "base_url", "budget", "prices", "allow_external_tools", "auth"} {
+		for _, key := range append([]string{"api", "budget", "prices", "allow_external_tools"}, addressKeys()...) {
 			if n, what := p.get(key); n != nil {
 				p.ps.Add(n.Pos, "add harness.config.model, with which the command has a provider", "%s is about a provider, and the command has none", what)
 			}

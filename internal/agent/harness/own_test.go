@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/access"
 	"securebench/internal/task"
 )
 
@@ -19,7 +20,7 @@ func TestOwnAgent(t *testing.T) {
 	}
 	n := h.Needs()
 	want := harness.Needs{Argv: []string{"run"}, Env: []string{"TZ"}, Files: &harness.Files{Paths: []string{"agent"}, Content: true}, Image: "localhost/mine:1", Relay: &harness.Relay{
-		API: "openai_responses", BaseURL: "http://127.0.0.1:8000", KeyEnv: "OPENAI_API_KEY", Model: "org/model-1", Tokens: 5, Cost: 1,
+		Address: access.Address{API: "openai_responses", BaseURL: "http://127.0.0.1:8000", KeyEnv: "OPENAI_API_KEY", KeyNamed: true}, Model: "org/model-1", Tokens: 5, Cost: 1,
 		Prices: map[string]harness.Price{"org/model-1": {Input: 1, CachedInput: 1, CacheWrite: 1, Output: 2}}}}
 	if d := cmp.Diff(want, n); d != "" {
 		t.Errorf("-want +got:\n%s", d)
@@ -75,7 +76,7 @@ func TestOwnAgentProblems(t *testing.T) {
 		"budget: {requests: 1}":                            "harness.config.budget is about a provider, and the command has none",
 		"budget: {request: 1}":                             `harness.config.budget contains unsupported field "request"`,
 		"model: m, budget: {cost: 1}":                      `harness.config.budget.cost needs the price of model "m"`,
-		"model: '-m'":                                      "harness.config.model may have only",
+		`model: "a\tb"`:                                    "harness.config.model must be a text without control characters",
 		"model: m, base_url: 'ftp://a'":                    "harness.config.base_url must begin with https://",
 		"model: m, auth: login":                            "harness.config.auth must be api_key",
 	} {

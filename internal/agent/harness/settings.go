@@ -1,11 +1,9 @@
 package harness
 
 import (
-	"net/url"
 	"strconv"
 	"strings"
 
-	"securebench/internal/loopback"
 	"securebench/internal/source"
 )
 
@@ -144,67 +142,6 @@ func amount(n *source.Node, what string) (float64, *source.Problem) {
 		return 0, source.Problemf(n.Pos, "%s must be 0 or more", what)
 	}
 	return f, problem
-}
-
-// auth checks how the provider is paid: by a key, the only way there is.
-func (p *parser) auth() {
-	n, what := p.get("auth")
-	if n != nil && (n.Kind != source.String || strings.TrimSpace(n.Text) != "api_key") {
-		p.ps.Add(n.Pos, "write auth: api_key and set the key in the environment or the env file; subscription logins are not supported", "%s must be api_key", what)
-	}
-}
-
-// baseURL reads where the provider is. The result has no slash at its end and no
-// /v1, with which the paths of both protocols begin. The value is never quoted:
-// whoever writes a password into it should not find it in a log.
-func (p *parser) baseURL(def string) string {
-	n, what := p.get("base_url")
-	if n == nil {
-		return def
-	}
-	text, problem := n.Str(what)
-	if problem != nil {
-		p.ps.Note(problem)
-		return def
-	}
-	out, fault := cleanURL(strings.TrimSpace(text))
-	if fault != "" {
-		p.ps.Add(n.Pos, "write one such as "+def, "%s %s", what, fault)
-	}
-	return out
-}
-
-// cleanURL returns the normal form of a provider's URL, or what is wrong with it.
-func cleanURL(text string) (clean, fault string) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return "", "is not a URL with a host"
-	case u.User != nil:
-		return "", "contains a user name or a password, where only the environment may hold a key"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(text, "#"):
-		return "", "has a query or a fragment"
-	case strings.ContainsAny(text, "%\\") || strings.Contains(u.Path+"/", "/../") || strings.Contains(u.Path+"/", "/./") || strings.Contains(u.Path, "//"):
-		return "", "has a path that is not in its plain form"
-	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", "has a character other than visible ASCII"
-	case !validPort(u):
-		return "", "has a port that is not from 1 to 65535"
-	case u.Scheme == "http" && !loopback.IsHost(u.Hostname()):
-		return "", "must be https, because the key would cross the network in plain text; http is allowed only for loopback"
-	case u.Scheme != "https" && u.Scheme != "http":
-		return "", "must begin with https://"
-	}
-	u.Host = strings.ToLower(u.Host)
-	return strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/v1"), ""
-}
-
-func validPort(u *url.URL) bool {
-	if u.Port() == "" {
-		return !strings.HasSuffix(u.Host, ":")
-	}
-	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	return err == nil && port > 0
 }
 
 // object reads a closed object, nil if it is not set.

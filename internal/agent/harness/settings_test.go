@@ -12,15 +12,17 @@ func TestAgentProblems(t *testing.T) {
 		unbound = " (leave it out for no bound)"
 		price   = " (write USD per million tokens, such as {input: 1.25, cached_input: 0.125, output: 10})"
 		url     = " (write one such as https://api.openai.com)"
+		plain   = " (allow_plain_http: true sends keys to addresses of a private network; without a key, http goes anywhere)"
+		header  = " (write one such as api-key: ${MY_KEY}, with the name of a variable)"
 	)
 	for name, tt := range map[string]struct{ cfg, want string }{
-		"flag as model":     {"--yolo", "1:9: harness.config.model may have only letters, digits and . _ + -, and must begin with a letter or digit"},
+		"flag as model":     {"--yolo", "1:9: harness.config.model must be a text without control characters, of at most 256 bytes, and not begin with a hyphen"},
 		"number as version": {"m, version: 1.2", `1:21: harness.config.version must be a non-empty string, not a number (quote it: "1.2")`},
 		"range":             {"m, version: ^1.2.3", "1:21: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
 		"tag":               {"m, version: beta", "1:21: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
-		"small model":       {"m, small_model: x", `1:12: harness.config contains unsupported field "small_model" (known: model, version, task_file, timeout_seconds, allowed_domains, base_url, budget, prices, allow_external_tools, auth)`},
+		"small model":       {"m, small_model: x", `1:12: harness.config contains unsupported field "small_model" (known: model, version, task_file, timeout_seconds, allowed_domains, budget, prices, allow_external_tools, base_url, headers, allow_plain_http, auth)`},
 		"external":          {"m, allow_external_tools: yes", "1:34: harness.config.allow_external_tools must be true or false, not yes"},
-		"auth":              {"m, auth: subscription", "1:18: harness.config.auth must be api_key (write auth: api_key and set the key in the environment or the env file; subscription logins are not supported)"},
+		"auth":              {"m, auth: subscription", "1:18: harness.config.auth must be api_key or none (write auth: api_key and set the key in the environment or the env file; subscription logins are not supported)"},
 
 		"budget":          {"m, budget: 5", "1:20: harness.config.budget must be an object, not a number (known: requests, tokens, cost, total)"},
 		"empty budget":    {"m, budget: {}", "1:20: harness.config.budget sets no bound (set requests, tokens or cost, or leave budget out)"},
@@ -44,14 +46,22 @@ func TestAgentProblems(t *testing.T) {
 		"dear":            {"m, prices: {m: {input: 1, output: 1e9}}", "1:43: harness.config.prices.m.output is above 1000000 USD" + price},
 		"price in words":  {"m, prices: {m: {input: free, output: 1}}", "1:32: harness.config.prices.m.input must be a positive number, not a string" + price},
 
-		"plain http":     {"m, base_url: http://example.com", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is allowed only for loopback" + url},
-		"near loopback":  {"m, base_url: http://127.0.0.1.example.com", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is allowed only for loopback" + url},
-		"private":        {"m, base_url: 'http://10.0.0.1'", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text; http is allowed only for loopback" + url},
-		"other scheme":   {"m, base_url: ftp://127.0.0.1", "1:22: harness.config.base_url must begin with https://" + url},
+		"key in http":    {"m, base_url: http://example.com, headers: {X: '${K}'}", "1:22: harness.config.base_url must be https, because the key would cross the network in plain text" + plain},
+		"public":         {"m, base_url: 'http://9.9.9.9', allow_plain_http: true, headers: {X: '${K}'}", "1:22: harness.config.base_url must be https, because the key would cross the internet in plain text" + plain},
+		"metadata":       {"m, base_url: 'http://169.254.169.254', allow_plain_http: true, headers: {X: '${K}'}", "1:22: harness.config.base_url must be https, because the key would cross the internet in plain text" + plain},
+		"headers":        {"m, headers: [X]", "1:21: harness.config.headers must be an object, not a list" + header},
+		"key in header":  {"m, headers: {Authorization: Bearer sk-123}", "1:22: harness.config.headers.Authorization holds a key, so write the name of a variable, such as ${MY_KEY}" + header},
+		"framing":        {"m, headers: {transfer-encoding: chunked}", "1:22: harness.config.headers.transfer-encoding is set by securebench itself" + header},
+		"proxy header":   {"m, headers: {Proxy-Authorization: '${K}'}", "1:22: harness.config.headers.Proxy-Authorization is set by securebench itself" + header},
+		"header's name":  {"m, headers: {'a b': x}", "1:22: harness.config.headers.a b is not the name of a header" + header},
+		"line in header": {"m, headers: {a: \"x\\ny\"}", "1:22: harness.config.headers.a has a character other than visible ASCII and blanks" + header},
+		"reference":      {"m, headers: {a: '${A'}", "1:22: harness.config.headers.a has a reference that is not ${NAME} of a variable" + header},
+		"twice":          {"m, headers: {a: x, A: y}", "1:28: harness.config.headers.A is there twice" + header},
+		"other scheme":   {"m, base_url: ftp://127.0.0.1", "1:22: harness.config.base_url must begin with https:// or http://" + url},
 		"no scheme":      {"m, base_url: api.openai.com", "1:22: harness.config.base_url is not a URL with a host" + url},
 		"password":       {"m, base_url: 'https://u:hunter2@h.example'", "1:22: harness.config.base_url contains a user name or a password, where only the environment may hold a key" + url},
-		"query":          {"m, base_url: 'https://h.example/?key=hunter2'", "1:22: harness.config.base_url has a query or a fragment" + url},
-		"fragment":       {"m, base_url: 'https://h.example/#'", "1:22: harness.config.base_url has a query or a fragment" + url},
+		"query":          {"m, base_url: 'https://h.example/?key=hunter2'", "1:22: harness.config.base_url has a key in its query, where only the environment may hold one" + url},
+		"fragment":       {"m, base_url: 'https://h.example/#'", "1:22: harness.config.base_url has a fragment" + url},
 		"dots":           {"m, base_url: 'https://h.example/a/../b'", "1:22: harness.config.base_url has a path that is not in its plain form" + url},
 		"escapes":        {"m, base_url: 'https://h.example/%2e%2e/b'", "1:22: harness.config.base_url has a path that is not in its plain form" + url},
 		"port":           {"m, base_url: 'https://h.example:99999'", "1:22: harness.config.base_url has a port that is not from 1 to 65535" + url},
@@ -78,7 +88,7 @@ func TestBaseURL(t *testing.T) {
 		"https://api.openai.com/":       "https://api.openai.com",
 		"https://api.openai.com/v1":     "https://api.openai.com",
 		"https://Api.OpenAI.com:443/v1": "https://api.openai.com:443",
-		"https://g.example/openai/v1/":  "https://g.example/openai",
+		"https://g.example/openai/v1/":  "https://g.example/openai/v1",
 		"https://g.example/v1/x":        "https://g.example/v1/x",
 		"http://localhost:11434/v1":     "http://localhost:11434",
 		"http://127.8.9.10:80":          "http://127.8.9.10:80",

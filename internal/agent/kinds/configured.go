@@ -9,6 +9,8 @@ import (
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/access"
+	"securebench/internal/redact"
 	"securebench/internal/source"
 	"securebench/internal/workload"
 )
@@ -28,18 +30,18 @@ type configured struct {
 func configure(h harness.Harness, a setup.Around) (*configured, error) {
 	c := &configured{Around: a, harness: h, needs: h.Needs()}
 	section, own := a.Config.Harness, ""
+	var opens []string
 	if p := c.needs.Provider(); p != nil {
-		own = p.KeyEnv
+		own, opens = p.KeyEnv, p.Variables()
 		c.provider = &setup.Provider{Around: a, Who: h.Name() + " harness", Section: section, Settings: *p}
-		c.provider.KeyOptional = c.needs.Model != nil && c.needs.Model.KeyOptional
 	}
-	c.keys = a.Keys(own)
+	c.keys = a.Keys(opens...)
 	for _, w := range harness.Warnings(h) {
 		a.Warn(w)
 	}
 	for _, name := range section.Env {
 		value, ok := a.LookupEnv(name)
-		if !ok || !harness.LooksSecret(name) {
+		if !ok || !redact.NamesSecret(name) {
 			continue
 		}
 		if err := a.Secrets.Add(name, []byte(value)); err != nil {
@@ -94,6 +96,7 @@ func (c *configured) Facts() setup.Facts {
 
 // settings converts the harness's configuration to the values that JSON uses, without
 // what no score depends on: a run that has used its budget goes on with a larger one.
+// Headers with values of the environment are there by their names.
 func settings(n *source.Node) any {
 	if n == nil {
 		return nil
@@ -105,6 +108,13 @@ func settings(n *source.Node) any {
 			delete(config, "budget")
 		}
 	}
+	headers, _ := config["headers"].(map[string]any)
+	for name, value := range headers {
+		if text, ok := value.(string); ok && len(access.Header{Name: name, Text: text}.Variables()) > 0 {
+			headers[name] = nil
+		}
+	}
+	delete(config, "allow_plain_http")
 	return all
 }
 

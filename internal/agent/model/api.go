@@ -162,9 +162,9 @@ const (
 	maxError    = 64 << 10
 )
 
-// send makes a request below the base URL, with a body unless that is nil. The caller
+// send makes a request for a path of the API, with a body unless that is nil. The caller
 // closes the response.
-func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path, query string, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
@@ -173,7 +173,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 		}
 		content = bytes.NewReader(text)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.set.BaseURL, "/")+"/v1"+path, content)
+	r, err := http.NewRequestWithContext(ctx, method, c.endpoint.URL(path, query), content)
 	if err != nil {
 		return nil, err
 	}
@@ -204,17 +204,7 @@ func (c *Client) head(h http.Header, body bool) {
 	if body {
 		h.Set("Content-Type", "application/json")
 	}
-	messages := c.set.API == harness.MessagesAPI
-	if messages {
-		h.Set("Anthropic-Version", "2023-06-01")
-	}
-	switch {
-	case c.key == "":
-	case messages:
-		h.Set("X-Api-Key", c.key)
-	default:
-		h.Set("Authorization", "Bearer "+c.key)
-	}
+	c.endpoint.Sign(h)
 }
 
 // redirectError is the error of a redirect, which is not followed: it would take

@@ -13,6 +13,7 @@ import (
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/model"
+	"securebench/internal/gateway/access"
 )
 
 // TestForm: each API is asked for the form in the way that it enforces, and what comes back
@@ -37,7 +38,7 @@ func TestForm(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, tt.whole)
 		}))
-		c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{API: api, BaseURL: h.URL, Model: "m"}, MaxTokens: 64}, Key: key})
+		c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: api, BaseURL: h.URL}, Model: "m"}, MaxTokens: 64}, Keys: access.Keys{Key: key}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,7 @@ func TestJudgesErrors(t *testing.T) {
 				}
 				answer(w)
 			}))
-			c, err := model.New(model.Config{Who: who, Settings: harness.Model{Relay: harness.Relay{API: harness.ChatAPI, BaseURL: h.URL, Model: "m"}}, Key: key})
+			c, err := model.New(model.Config{Who: who, Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: harness.ChatAPI, BaseURL: h.URL}, Model: "m"}}, Keys: access.Keys{Key: key}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/model"
 	"securebench/internal/digest"
+	"securebench/internal/gateway/access"
 )
 
 // openJournal opens a journal's file under a salt.
@@ -149,8 +150,8 @@ func TestCutQuestion(t *testing.T) {
 func TestJournalOfTwo(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "answers.jsonl")
 	agent := newBench(t, harness.ChatAPI, "turns: [{say: nine, usage: {input: 5, output: 2}}]", func(m *harness.Model) { m.Requests = 1 })
-	other, err := model.New(model.Config{Who: "judge", Key: key,
-		Settings: harness.Model{Relay: harness.Relay{API: harness.ChatAPI, BaseURL: agent.url, Model: "m-1", Requests: 1}, MaxTokens: 64}})
+	other, err := model.New(model.Config{Who: "judge", Keys: access.Keys{Key: key},
+		Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: harness.ChatAPI, BaseURL: agent.url}, Model: "m-1", Requests: 1}, MaxTokens: 64}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,9 +17,9 @@ import (
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/digest"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/relay"
-	"securebench/internal/gateway/upstream"
 	"securebench/internal/redact"
 )
 
@@ -30,7 +29,7 @@ type Config struct {
 	// journal.
 	Who      string
 	Settings harness.Model
-	Key      string // "" sends none
+	Keys     access.Keys // what opens the provider
 	// Total is what all attempts of the run together may use; nil is no bound.
 	Total *allowance.Allowance
 	// Transport makes the requests; nil is the default.
@@ -45,7 +44,7 @@ type Client struct {
 	who       string
 	set       harness.Model
 	api       api
-	key       string
+	endpoint  *access.Endpoint
 	transport http.RoundTripper // which follows no redirect
 	secrets   redact.Registry
 	journal   *Journal // nil keeps nothing
@@ -116,20 +115,18 @@ type Answer struct {
 
 // New checks the configuration.
 func New(cfg Config) (_ *Client, err error) {
-	c := &Client{who: cfg.Who, set: cfg.Settings, key: cfg.Key, total: cfg.Total, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
+	c := &Client{who: cfg.Who, set: cfg.Settings, total: cfg.Total, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
 	if c.api, err = apiOf(c.set.API); err != nil {
 		return nil, err
 	}
-	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, errors.New("the provider's key has a character that no key has, such as a blank or a line end")
+	if c.endpoint, err = access.New(c.set.Address, cfg.Keys); err != nil {
+		return nil, err
 	}
-	if len(c.key) >= redact.MinKey {
-		if err := c.secrets.Add("provider_key", []byte(c.key)); err != nil {
-			return nil, fmt.Errorf("the provider's key: %w", err)
-		}
+	if err := cfg.Keys.Hide(&c.secrets, "provider_key"); err != nil {
+		return nil, fmt.Errorf("the provider's key: %w", err)
 	}
 	if c.transport == nil {
-		c.transport = upstream.Transport()
+		c.transport = c.endpoint.Transport()
 	}
 	return c, nil
 }

@@ -20,6 +20,7 @@ import (
 	"securebench/internal/agent/model"
 	"securebench/internal/awaittest"
 	"securebench/internal/digest"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/scripted"
 )
@@ -47,11 +48,11 @@ func newBench(t *testing.T, api, script string, change func(*harness.Model)) ben
 	server := scripted.New(s, nil)
 	h := httptest.NewServer(server)
 	t.Cleanup(h.Close)
-	set := harness.Model{Relay: harness.Relay{API: api, BaseURL: h.URL, Model: "m-1"}, MaxTokens: 64}
+	set := harness.Model{Relay: harness.Relay{Address: access.Address{API: api, BaseURL: h.URL}, Model: "m-1"}, MaxTokens: 64}
 	if change != nil {
 		change(&set)
 	}
-	c, err := model.New(model.Config{Settings: set, Key: key})
+	c, err := model.New(model.Config{Settings: set, Keys: access.Keys{Key: key}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,8 +274,8 @@ func TestCheck(t *testing.T) {
 		if err := b.Check(t.Context()); !errors.Is(err, relay.ErrRejected) || !strings.Contains(err.Error(), "it has m-1)") {
 			t.Errorf("%s: %v", api, err)
 		}
-		set := harness.Model{Relay: harness.Relay{API: api, Model: "m-1", BaseURL: b.url}}
-		c, err := model.New(model.Config{Settings: set, Key: "sk-another-0123456789"})
+		set := harness.Model{Relay: harness.Relay{Model: "m-1", Address: access.Address{API: api, BaseURL: b.url}}}
+		c, err := model.New(model.Config{Settings: set, Keys: access.Keys{Key: "sk-another-0123456789"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +328,7 @@ func TestInvalidUTF8(t *testing.T) {
 				_, _ = io.WriteString(w, strings.Replace(streams[api], "X", bytes, 1))
 			}))
 			t.Cleanup(h.Close)
-			c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{API: api, BaseURL: h.URL, Model: "m-1"}, MaxTokens: 64}, Key: key})
+			c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: api, BaseURL: h.URL}, Model: "m-1"}, MaxTokens: 64}, Keys: access.Keys{Key: key}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +356,7 @@ func TestNoStream(t *testing.T) {
 				_, _ = io.WriteString(w, "<html>Welcome</html>")
 			}))
 			t.Cleanup(h.Close)
-			c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{API: api, BaseURL: h.URL, Model: "m-1"}, MaxTokens: 64}, Key: key})
+			c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: api, BaseURL: h.URL}, Model: "m-1"}, MaxTokens: 64}, Keys: access.Keys{Key: key}})
 			if err != nil {
 				t.Fatal(err)
 			}

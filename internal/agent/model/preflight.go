@@ -39,7 +39,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 func (c *Client) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	response, err := c.send(ctx, http.MethodGet, "/models/"+url.PathEscape(c.set.Model), nil)
+	response, err := c.send(ctx, http.MethodGet, "/models/"+url.PathEscape(c.set.Model), "", nil)
 	if err == nil {
 		_ = response.Body.Close() // nothing of it is read
 		return nil
@@ -69,11 +69,11 @@ func (c *Client) Check(ctx context.Context) error {
 
 // listModels lists the names of the provider's models, or some of them.
 func (c *Client) listModels(ctx context.Context) (names []string, err error) {
-	path := "/models"
+	query := ""
 	if c.set.API == harness.MessagesAPI {
-		path += "?limit=1000"
+		query = "limit=1000"
 	}
-	response, err := c.send(ctx, http.MethodGet, path, nil)
+	response, err := c.send(ctx, http.MethodGet, "/models", query, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"securebench/internal/agent/model"
 	"securebench/internal/awaittest"
 	"securebench/internal/digest"
+	"securebench/internal/gateway/access"
 )
 
 func offered() []harness.Tool {
@@ -113,7 +114,7 @@ func TestCallsAsTheyCome(t *testing.T) {
 				_, _ = io.WriteString(w, tt.stream)
 			}))
 			t.Cleanup(h.Close)
-			c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{API: tt.api, BaseURL: h.URL, Model: "m-1"}, MaxTokens: 64}})
+			c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: tt.api, BaseURL: h.URL}, Model: "m-1"}, MaxTokens: 64}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/model"
+	"securebench/internal/gateway/access"
 )
 
 // answering is a client of a server that sends the same to every question.
@@ -26,7 +27,7 @@ func answering(t *testing.T, api, form, text string) (b bench, asked *atomic.Int
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(h.Close)
-	c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{API: api, BaseURL: h.URL, Model: "m-1"}, MaxTokens: 64}, Key: key})
+	c, err := model.New(model.Config{Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: api, BaseURL: h.URL}, Model: "m-1"}, MaxTokens: 64}, Keys: access.Keys{Key: key}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +157,9 @@ func TestIdleConnections(t *testing.T) {
 			}()
 		}
 	}()
-	set := harness.Model{Relay: harness.Relay{API: harness.ChatAPI, BaseURL: "http://" + ln.Addr().String(), Model: "m-1"}, MaxTokens: 64}
+	set := harness.Model{Relay: harness.Relay{Address: access.Address{API: harness.ChatAPI, BaseURL: "http://" + ln.Addr().String()}, Model: "m-1"}, MaxTokens: 64}
 	set.Requests = 1
-	c, err := model.New(model.Config{Settings: set, Key: key})
+	c, err := model.New(model.Config{Settings: set, Keys: access.Keys{Key: key}})
 	if err != nil {
 		t.Fatal(err)
 	}

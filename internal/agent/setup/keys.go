@@ -9,6 +9,7 @@ import (
 	"securebench/internal/agent/harness"
 	"securebench/internal/config"
 	"securebench/internal/fault"
+	"securebench/internal/judge/provider"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -17,20 +18,20 @@ import (
 // Keys are the keys of providers, which no agent gets.
 type Keys struct{ found redact.Registry }
 
-// Keys takes the keys of providers from the environment and the env file: that of the
-// agent's own, if it names one, and what the usual variables hold. They are looked for
+// Keys takes the keys of providers from the environment and the env file: those of the
+// agent's own, if it names some, and what the usual variables hold. They are looked for
 // in whatever agents get, and redacted. A short one is neither, which is said once.
-func (a Around) Keys(own string) *Keys {
-	names := harness.KeyVariables()
-	if own != "" && !slices.Contains(names, own) {
-		names = append([]string{own}, names...)
-	}
-	if n := a.Config.Judge.Config.Given("api_key_env"); n != nil && !slices.Contains(names, n.Text) {
-		names = append(names, n.Text) // the judge's, whoever the agent's provider is
+func (a Around) Keys(own ...string) *Keys {
+	names := slices.Concat(own, harness.KeyVariables())
+	if s, _ := provider.Parse(a.Config.Judge); s != nil { // whoever the agent's provider is
+		names = append(names, s.Model.Variables()...)
 	}
 	k := &Keys{}
 	var short []string
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
 		switch value := strings.TrimSpace(a.Getenv(name)); {
 		case value == "":
 		case len(value) < redact.MinKey:

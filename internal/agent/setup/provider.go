@@ -3,15 +3,15 @@ package setup
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/config"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/pipeline/record"
-	"securebench/internal/redact"
 )
 
 // Provider is a provider of models, as this process asks it. A run may have several,
@@ -21,10 +21,8 @@ type Provider struct {
 	Who      string // asks it, such as "codex harness"
 	Section  config.Harness
 	Settings harness.Relay
-	// KeyOptional says that it may want no key.
-	KeyOptional bool
 
-	key   string
+	read  *access.Keys         // nil if it was not read
 	total *allowance.Allowance // once something is asked for it
 }
 
@@ -47,41 +45,47 @@ func (p *Provider) Accounts(on Ground) (*record.Accounts, error) {
 	return accounts, err
 }
 
-// ReadKey takes the key from the environment or the env file. It stays in this
-// process.
+// ReadKey takes the key, and what else opens the provider, from the environment or the env
+// file. It stays in this process.
 func (p *Provider) ReadKey() error {
-	name := p.Settings.KeyEnv
-	key := strings.TrimSpace(p.Getenv(name))
-	if key == "" && p.KeyOptional {
-		return nil
+	keys, err := p.Settings.Read(p.Getenv)
+	if err == nil {
+		err = keys.Hide(p.Secrets, "")
 	}
-	if key == "" {
-		return fault.Errorf(fault.Config, "%s: the %s needs the key of its provider: set %s in the environment or in the env file", p.Section.Pos, p.Who, name)
+	if err != nil {
+		return fault.Errorf(fault.Config, "%s: the %s: %w", p.Section.Pos, p.Who, err)
 	}
-	if len(key) >= redact.MinKey { // or else it is known not to be redacted
-		if err := p.Secrets.Add(name, []byte(key)); err != nil {
-			return fault.Errorf(fault.Config, "%s: %w", p.Section.Pos, err)
-		}
+	if keys.Unsent && p.read == nil {
+		p.Warn(fmt.Sprintf("the key in %s is not sent: it would cross the network in plain text (use https, or allow_plain_http: true for a host of a private network)", p.Settings.KeyEnv))
 	}
-	p.key = key
+	p.read = &keys
 	return nil
 }
 
-// Key returns the key, "" if none was read.
-func (p *Provider) Key() string { return p.key }
+// Access returns what opens the provider.
+func (p *Provider) Access() access.Keys {
+	if p.read == nil {
+		return access.Keys{}
+	}
+	return *p.read
+}
 
 // Reach sees that there is a key, and a provider to use it with.
 func (p *Provider) Reach(ctx context.Context) error {
-	if p.key == "" { // which a run that is resumed can do without
+	if p.read == nil { // which a run that is resumed can do without
 		if err := p.ReadKey(); err != nil {
 			return err
 		}
 	}
+	to, err := access.New(p.Settings.Address, p.Access())
+	if err != nil {
+		return fault.Errorf(fault.Config, "%s: %w", p.Section.Pos, err)
+	}
 	if p.Transport != nil {
 		return nil
 	}
-	err := relay.Reach(ctx, p.Settings.BaseURL)
-	if errors.Is(err, relay.ErrUnreachable) {
+	err = to.Reach(ctx)
+	if errors.Is(err, access.ErrUnreachable) {
 		err = fault.Errorf(fault.Infrastructure, "%s: %w (check the base URL, the network and the proxy variables)", p.Section.At("base_url"), err)
 	}
 	return fault.As(fault.Config, err)
@@ -89,8 +93,8 @@ func (p *Provider) Reach(ctx context.Context) error {
 
 // Relay returns the way of agents in sandboxes to the provider.
 func (p *Provider) Relay() (*relay.Relay, error) {
-	s, key := p.Settings, p.key
-	cfg := relay.Config{API: relay.API(s.API), BaseURL: s.BaseURL, Key: func() string { return key }, Model: s.Model, SmallModel: s.SmallModel,
+	s := p.Settings
+	cfg := relay.Config{API: relay.API(s.API), BaseURL: s.BaseURL, PlainHTTP: s.PlainHTTP, Keys: p.Access(), Model: s.Model, SmallModel: s.SmallModel,
 		AllowExternalTools: s.AllowExternalTools, Transport: p.Transport, Notice: p.Warn,
 		Total: p.Total(), Budget: relay.Budget{Requests: s.Requests, Tokens: s.Tokens, Cost: s.Cost}, Prices: map[string]relay.Price{}}
 	for _, api := range s.Also {

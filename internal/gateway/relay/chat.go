@@ -19,8 +19,8 @@ func chat() *dialect {
 		passed: "User-Agent X-Client-Request-Id" +
 			" X-Stainless-Arch X-Stainless-Lang X-Stainless-Os X-Stainless-Package-Version" +
 			" X-Stainless-Retry-Count X-Stainless-Runtime X-Stainless-Runtime-Version",
-		accept: "text/event-stream", authorize: bearer,
-		stops: http.StatusForbidden, tooLarge: http.StatusRequestEntityTooLarge,
+		accept: "text/event-stream",
+		stops:  http.StatusForbidden, tooLarge: http.StatusRequestEntityTooLarge,
 		refusal: openaiRefusal,
 		probe: func(model string) (string, map[string]any) {
 			return pathChat, map[string]any{"model": model, "max_tokens": 16, "messages": []any{map[string]string{"role": "user", "content": "Say OK."}}}

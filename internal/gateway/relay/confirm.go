@@ -93,8 +93,8 @@ func (r *Relay) ask(ctx context.Context, d *dialect, model string) (status int, 
 		return 0, "", err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept-Encoding": {"identity"}}
-	d.authorize(header, r.key)
-	response, err := r.post(ctx, path, text, header)
+	r.endpoints[d.api].Sign(header)
+	response, err := r.post(ctx, r.endpoints[d.api].URL(path, ""), text, header)
 	if err != nil {
 		return 0, "", err
 	}

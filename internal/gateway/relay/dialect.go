@@ -30,8 +30,7 @@ type dialect struct {
 	// accept is what is accepted in answer to a request for a stream.
 	accept string
 	// features adds a header that only in part may be passed on; nil if there is none.
-	features  func(r *Relay, from, to http.Header)
-	authorize func(to http.Header, key string)
+	features func(r *Relay, from, to http.Header)
 	// stops is the status that makes agents give up, and tooLarge that of a body that is
 	// too long.
 	stops, tooLarge int
@@ -48,7 +47,8 @@ type dialect struct {
 type endpoint struct {
 	dialect *dialect
 	kind    kind
-	target  string     // the path at the provider
+	target  string     // the path at the provider, with the version of the API
+	query   string     // what of the query goes there
 	asked   wire.Asked // what the path says
 }
 

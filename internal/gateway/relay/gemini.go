@@ -19,8 +19,7 @@ func gemini() *dialect {
 		api: Gemini, name: "Gemini's API", wire: wire.Gemini(), steps: steps.Gemini(), served: "POST " + pathGemini + "/MODEL:generateContent",
 		route: routeGemini, query: queryGemini, needs: ": a stream needs alt=sse, and nothing else has a place in it",
 		passed: "User-Agent X-Goog-Api-Client", accept: "text/event-stream",
-		authorize: func(to http.Header, key string) { to.Set("X-Goog-Api-Key", key) },
-		stops:     http.StatusForbidden, tooLarge: http.StatusRequestEntityTooLarge,
+		stops: http.StatusForbidden, tooLarge: http.StatusRequestEntityTooLarge,
 		refusal: func(status int, why reason, message string) any {
 			code := "PERMISSION_DENIED"
 			if status == http.StatusRequestEntityTooLarge {
@@ -58,7 +57,7 @@ func routeGemini(method, path string) (endpoint, bool) {
 	if err != nil || name == "" || rest[0] != '/' {
 		return endpoint{}, false
 	}
-	e := endpoint{asked: wire.Asked{Model: name}, target: root + "/models/" + url.PathEscape(name) + rest[i:]}
+	e := endpoint{asked: wire.Asked{Model: name}, target: pathGemini + "/" + url.PathEscape(name) + rest[i:]}
 	switch method + " " + rest[i:] {
 	case "GET ":
 		e.kind = lists

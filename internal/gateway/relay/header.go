@@ -27,11 +27,8 @@ func (r *Relay) header(d *dialect, from http.Header, stream bool) http.Header {
 	if d.features != nil {
 		d.features(r, from, out)
 	}
-	d.authorize(out, r.key)
+	r.endpoints[d.api].Sign(out)
 	return out
 }
-
-// bearer adds the key as most APIs have it.
-func bearer(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) }
 
 func unprintable(c rune) bool { return c < ' ' || c > '~' }

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"securebench/internal/gateway/upstream"
+	"securebench/internal/gateway/access"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/initproc"
@@ -117,7 +117,7 @@ func BenchmarkLink(b *testing.B) {
 // server closes the request's body before the transport has seen its end.
 func linkReverseProxy(base string) http.Handler {
 	to, _ := url.Parse(base)
-	proxy := &httputil.ReverseProxy{FlushInterval: -1, Transport: upstream.Transport(), Rewrite: func(p *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Transport: access.Transport(), Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(to)
 		p.Out.Header.Set("Authorization", "Bearer "+key)
 	}}

@@ -33,12 +33,6 @@ func messages() *dialect {
 				to.Set("Anthropic-Beta", list)
 			}
 		},
-		authorize: func(to http.Header, key string) {
-			to.Set("X-Api-Key", key)
-			if to.Get("Anthropic-Version") == "" {
-				to.Set("Anthropic-Version", "2023-06-01")
-			}
-		},
 		stops: http.StatusForbidden, tooLarge: http.StatusRequestEntityTooLarge,
 		refusal: func(status int, why reason, message string) any {
 			kind := "permission_error"

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"sync"
 	"time"
 )
@@ -38,10 +37,7 @@ func (r *Relay) tellWaiting(tries, status int, err error) {
 	if !due {
 		return
 	}
-	host := "the provider"
-	if u, err := url.Parse(r.base); err == nil {
-		host = "the provider at " + u.Host
-	}
+	host := "the provider at " + r.endpoints[r.cfg.API].String()
 	why := "cannot be reached"
 	switch {
 	case unknown:

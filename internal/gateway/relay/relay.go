@@ -14,16 +14,13 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/gateway/relay/wire"
-	"securebench/internal/gateway/upstream"
-	"securebench/internal/loopback"
 	"securebench/internal/redact"
 	"securebench/internal/trajectory"
 )
@@ -39,14 +36,15 @@ const (
 	Gemini    API = "gemini"             // of Google: POST /v1beta/models/MODEL:generateContent
 )
 
-// Config is shared by all attempts of a run. API, BaseURL, Key and Model are
-// required.
+// Config is shared by all attempts of a run. API, BaseURL and Model are required.
 type Config struct {
-	API     API
-	Also    []API  // further protocols that agents may speak with the same provider
-	BaseURL string // without a path below /v1; http only for this machine
-	Key     func() string
-	Model   string // the full name; every other one is refused
+	API  API
+	Also []API // further protocols that agents may speak with the same provider
+	// BaseURL and PlainHTTP are as those of an [access.Address], and Keys are what opens it.
+	BaseURL   string
+	PlainHTTP bool
+	Keys      access.Keys
+	Model     string // the full name; every other one is refused
 	// SmallModel is the second model that Claude Code may use; "" is Model.
 	SmallModel         string
 	AllowExternalTools bool
@@ -77,8 +75,7 @@ const MaxHold = 30 * time.Minute
 // attempts share.
 type Relay struct {
 	cfg       Config
-	base      string // without /v1
-	key       string
+	endpoints map[API]*access.Endpoint
 	models    []string
 	dialects  []*dialect
 	secrets   redact.Registry
@@ -94,19 +91,15 @@ type Relay struct {
 	confirmed map[API]time.Time // when the last request of the relay's own that went through began
 }
 
-// keyName replaces the key in what a provider sends.
+// keyName replaces what is secret in what a provider sends.
 const keyName = "provider_key"
 
 // New checks the configuration.
 func New(cfg Config) (*Relay, error) {
-	if cfg.Model == "" || cfg.Key == nil {
-		return nil, errors.New("a provider needs a model and a key")
+	if cfg.Model == "" {
+		return nil, errors.New("a provider needs a model")
 	}
-	base, err := baseURL(cfg.BaseURL)
-	if err != nil {
-		return nil, err
-	}
-	r := &Relay{cfg: cfg, base: base, key: cfg.Key(), models: []string{cfg.Model}, transport: cfg.Transport,
+	r := &Relay{cfg: cfg, endpoints: map[API]*access.Endpoint{}, models: []string{cfg.Model}, transport: cfg.Transport,
 		asking: make(chan struct{}, 1), confirmed: map[API]time.Time{}}
 	for _, api := range append([]API{cfg.API}, cfg.Also...) {
 		d := dialectOf(api)
@@ -114,26 +107,23 @@ func New(cfg Config) (*Relay, error) {
 			return nil, fmt.Errorf("unknown API %q of a provider", api)
 		}
 		r.dialects = append(r.dialects, d)
+		to, err := access.New(access.Address{API: string(api), BaseURL: cfg.BaseURL, PlainHTTP: cfg.PlainHTTP}, cfg.Keys)
+		if err != nil {
+			return nil, err
+		}
+		r.endpoints[api] = to
 	}
 	if cfg.SmallModel != "" {
 		r.models = append(r.models, cfg.SmallModel)
 	}
-	if r.key == "" {
-		return nil, errors.New("the provider's key is empty")
-	}
-	if strings.ContainsFunc(r.key, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return nil, errors.New("the provider's key has a character that no key has, such as a blank or a line end")
-	}
-	if len(r.key) >= redact.MinKey {
-		if err := r.secrets.Add(keyName, []byte(r.key)); err != nil {
-			return nil, fmt.Errorf("the provider's key: %w", err)
-		}
+	if err := cfg.Keys.Hide(&r.secrets, keyName); err != nil {
+		return nil, fmt.Errorf("the provider's key: %w", err)
 	}
 	if err := checkMoney(cfg, r.models); err != nil {
 		return nil, err
 	}
 	if r.transport == nil {
-		r.transport = upstream.Transport()
+		r.transport = r.endpoints[cfg.API].Transport()
 	}
 	return r, nil
 }
@@ -143,19 +133,6 @@ func (r *Relay) String() string { return "relay.Relay" }
 
 // GoString is String, for %#v.
 func (r *Relay) GoString() string { return r.String() }
-
-// baseURL returns the address below which the API's paths lie. Users may write
-// the path /v1 or leave it out.
-func baseURL(address string) (string, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
-		return "", errors.New("the provider's base URL must be a scheme, a host and at most a path")
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback.IsHost(u.Hostname())) {
-		return "", errors.New("the provider's base URL must be https; http is allowed only for this machine")
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(address, "/"), "/v1"), "/"), nil
-}
 
 // checkMoney checks the budget and the prices.
 func checkMoney(cfg Config, models []string) error {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/ledger"
 	"securebench/internal/trajectory"
 )
@@ -138,7 +139,7 @@ func provider(t *testing.T, h http.HandlerFunc) string {
 }
 
 func config(api API, base string) Config {
-	return Config{API: api, BaseURL: base, Key: func() string { return key }, Model: model}
+	return Config{API: api, BaseURL: base, Keys: access.Keys{Key: key}, Model: model}
 }
 
 func newRelay(t *testing.T, cfg Config) *Relay {
@@ -322,7 +323,7 @@ func TestHonestExchange(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 			io.WriteString(w, c.stream)
 		})
-		cfg := config(c.api, base+"/v1/")
+		cfg := config(c.api, base+map[bool]string{true: "/v1beta/", false: "/v1/"}[c.api == Gemini])
 		cfg.Prices = map[string]Price{model: {Input: 10, CachedInput: 1, Output: 100}}
 		g := start(t, newRelay(t, cfg)).listen()
 		req, _ := http.NewRequest(http.MethodPost, "http://"+g.address+c.path, strings.NewReader(c.body))
@@ -427,7 +428,7 @@ func TestGeminiPaths(t *testing.T) {
 		line, headers, want string
 		reaches             string
 	}{
-		{"POST /v1/models/model-1:generateContent", "", "200", "/v1/models/model-1:generateContent"},
+		{"POST /v1/models/model-1:generateContent", "", "200", "/v1beta/models/model-1:generateContent"},
 		{"POST /v1beta/models/model%2D1:generateContent?alt=json", "", "200", "/v1beta/models/model-1:generateContent"},
 		{"POST /v1beta/models/model-1:countTokens?key=" + token, "", "200", "/v1beta/models/model-1:countTokens"},
 		{"POST /v1beta/models/model-1:streamGenerateContent?alt=sse&key=" + token, "X-Goog-Api-Key: " + token + "\r\n", "200", "/v1beta/models/model-1:streamGenerateContent?alt=sse"},
@@ -496,8 +497,8 @@ func TestRefusalsStopAgents(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	good := config(Responses, "https://api.example/openai/v1/")
-	if r := newRelay(t, good); r.base != "https://api.example/openai" || strings.Contains(fmt.Sprintf("%v %+v %#v", r, r, r), key) {
-		t.Errorf("base %s, or the key is printed", r.base)
+	if r := newRelay(t, good); r.endpoints[Responses].URL(pathResponses, "") != "https://api.example/openai/v1/responses" || strings.Contains(fmt.Sprintf("%v %+v %#v %+v", r, r, r, good), key) {
+		t.Errorf("asks at %s, or the key is printed", r.endpoints[Responses].URL(pathResponses, ""))
 	}
 	for _, base := range []string{"http://127.0.0.1:1", "http://localhost:1/v1", "http://[::1]:2"} {
 		newRelay(t, config(Messages, base))
@@ -508,11 +509,10 @@ func TestConfig(t *testing.T) {
 		"plain http":    func(c *Config) { c.BaseURL = "http://api.example" },
 		"like loopback": func(c *Config) { c.BaseURL = "http://127.0.0.1.example" },
 		"user":          func(c *Config) { c.BaseURL = "https://u:p@api.example" },
-		"query":         func(c *Config) { c.BaseURL = "https://api.example/?a=b" },
+		"key in query":  func(c *Config) { c.BaseURL = "https://api.example/?key=b" },
 		"nothing":       func(c *Config) { c.BaseURL = "" },
 		"model":         func(c *Config) { c.Model = "" },
-		"no key":        func(c *Config) { c.Key = func() string { return "" } },
-		"broken key":    func(c *Config) { c.Key = func() string { return key + "\n" } },
+		"broken key":    func(c *Config) { c.Keys = access.Keys{Key: key + "\n"} },
 		"budget":        func(c *Config) { c.Budget.Tokens = -1 },
 		"no price":      func(c *Config) { c.Budget.Cost = 1 },
 		"price":         func(c *Config) { c.Prices = map[string]Price{model: {Input: -1}} },
@@ -632,4 +632,60 @@ func (g *agent) reasons() []string {
 		out = append(out, e.Reason)
 	}
 	return slices.Compact(out)
+}
+
+// TestOperatorsAddress: an agent's request goes to the operator's path with the operator's
+// query, headers and key, whatever the agent sends. What of it the provider repeats, the
+// agent does not see.
+func TestOperatorsAddress(t *testing.T) {
+	const secret = "az-canary-0123456789abcdef"
+	at := access.Address{API: string(Messages), KeyEnv: "K", Headers: []access.Header{{Name: "api-key", Text: "${AZURE}"},
+		{Name: "User-Agent", Text: "bench"}, {Name: "X-App", Text: "operator"}, {Name: "anthropic-version", Text: "2030-01-01"}}}
+	keys, err := at.Read(func(name string) string { return map[string]string{"K": key, "AZURE": secret}[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got *http.Request
+	base := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"content":[],"usage":{"input_tokens":1,"output_tokens":1},"said":%q}`, r.Header.Get("Api-Key"))
+	})
+	cfg := config(Messages, base+"/gateway/anthropic?api-version=2024-10-21&beta=false")
+	cfg.Keys = keys
+	g := start(t, newRelay(t, cfg)).listen()
+	request := "POST /v1/messages?beta=true HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " + token +
+		"\r\nApi-Key: attacker\r\nUser-Agent: attacker\r\nX-App: attacker\r\nAnthropic-Version: attacker\r\n"
+	body := strings.Replace(claudeBody, `"stream":true,`, "", 1)
+	answer := raw(t, g.address, request+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body))
+	if !strings.HasPrefix(answer, "200 ") || strings.Contains(answer, secret) || !strings.Contains(answer, "[redacted:provider_key]") {
+		t.Errorf("the agent got %s", answer)
+	}
+	if got.RequestURI != "/gateway/anthropic/v1/messages?api-version=2024-10-21&beta=false" {
+		t.Errorf("asked for %s", got.RequestURI)
+	}
+	for name, want := range map[string]string{"Api-Key": secret, "X-Api-Key": key, "User-Agent": "bench", "X-App": "operator", "Anthropic-Version": "2030-01-01", "Authorization": ""} {
+		if h := got.Header.Values(name); strings.Join(h, ", ") != want {
+			t.Errorf("%s: %q, want %s", name, h, want)
+		}
+	}
+}
+
+// TestWithoutKey: a provider that wants no key gets none, and not the agent's token.
+func TestWithoutKey(t *testing.T) {
+	var got http.Header
+	base := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"input_tokens":1,"output_tokens":1}}`)
+	})
+	cfg := config(Responses, base)
+	cfg.Keys = access.Keys{}
+	g := start(t, newRelay(t, cfg)).listen()
+	if status, body := g.post("/v1/responses", `{"model":"model-1","store":false,"input":"hi"}`); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	if got == nil || got.Get("Authorization") != "" || got.Get("X-Api-Key") != "" {
+		t.Errorf("%v", got)
+	}
 }

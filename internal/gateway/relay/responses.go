@@ -23,8 +23,8 @@ func responses() *dialect {
 		passed: "User-Agent Originator Session-Id Thread-Id X-Client-Request-Id" +
 			" X-Codex-Beta-Features X-Codex-Parent-Thread-Id X-Codex-Turn-Metadata X-Codex-Window-Id" +
 			" X-Openai-Internal-Codex-Responses-Lite X-Openai-Subagent",
-		accept: "text/event-stream", authorize: bearer,
-		stops: http.StatusBadRequest, tooLarge: http.StatusBadRequest, flat: true,
+		accept: "text/event-stream",
+		stops:  http.StatusBadRequest, tooLarge: http.StatusBadRequest, flat: true,
 		refusal: openaiRefusal,
 		probe: func(model string) (string, map[string]any) {
 			return pathResponses, map[string]any{"model": model, "input": "Say OK.", "max_output_tokens": 16, "store": false}

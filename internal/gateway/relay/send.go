@@ -37,7 +37,7 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req wire.Request, heade
 		}
 		x.Tries++
 		sent := time.Now()
-		response, err := a.relay.post(ctx, x.target, req.Body, header)
+		response, err := a.relay.post(ctx, a.relay.endpoints[x.dialect.api].URL(x.target, x.query), req.Body, header)
 		var broken *tls.CertificateVerificationError
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -170,8 +170,8 @@ func (a *Attempt) giveUp(ctx context.Context, x *exchange, err error) *refusal {
 }
 
 // post sends a request once, without following a redirect.
-func (r *Relay) post(ctx context.Context, path string, body []byte, header http.Header) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+path, bytes.NewReader(body))
+func (r *Relay) post(ctx context.Context, address string, body []byte, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

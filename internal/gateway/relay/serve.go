@@ -95,9 +95,7 @@ func (a *Attempt) gate(r *http.Request, x *exchange) *refusal {
 	if !ok && x.kind != lists {
 		return refuse(queryRefused, "the query is not allowed"+x.dialect.needs)
 	}
-	if query != "" {
-		x.target += "?" + query
-	}
+	x.query = query
 	return nil
 }
 

@@ -1,6 +1,5 @@
 // Package upstream says what the answers of a provider of models mean: whether to
-// wait, to give up, or to blame the configuration. It also provides the HTTP
-// transport to the provider.
+// wait, to give up, or to blame the configuration.
 package upstream
 
 import (

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/model"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/judge"
@@ -45,42 +45,32 @@ const answerTime = 10 * time.Minute
 // Open takes the key from the environment or the env file, and sees that the provider
 // has the model.
 func Open(ctx context.Context, s *Settings, a Around) (*Client, error) {
-	key, err := readKey(s, a)
+	keys, err := s.Model.Read(func(name string) string { v, _ := a.LookupEnv(name); return v })
+	if err == nil {
+		err = keys.Hide(a.Secrets, "")
+	}
+	var to *access.Endpoint
+	if err == nil {
+		to, err = access.New(s.Model.Address, keys)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fault.Errorf(fault.Config, "%s: the judge: %w", s.Section.Pos, err)
 	}
 	if a.Transport == nil {
-		if err := relay.Reach(ctx, s.Model.BaseURL); err != nil {
+		if err := to.Reach(ctx); err != nil {
 			kind := fault.Config
-			if errors.Is(err, relay.ErrUnreachable) {
+			if errors.Is(err, access.ErrUnreachable) {
 				kind = fault.Infrastructure
 			}
 			return nil, fault.Errorf(kind, "%s: the judge: %w (check judge.base_url, the network and the proxy variables)", s.Section.Pos, err)
 		}
 	}
 	c := &Client{total: allowance.New(allowance.Amount(s.Model.Total)), limit: answerTime}
-	c.client, err = model.Open(ctx, model.Config{Who: who, Settings: s.Model, Key: key, Total: c.total, Transport: a.Transport, Notice: a.Notice})
+	c.client, err = model.Open(ctx, model.Config{Who: who, Settings: s.Model, Keys: keys, Total: c.total, Transport: a.Transport, Notice: a.Notice})
 	if err != nil {
 		return nil, fault.Errorf(fault.Config, "%s: the judge: %w (check judge.model, judge.base_url and the key)", s.Section.Pos, err)
 	}
 	return c, nil
-}
-
-// readKey reads the key, "" for a server of this machine that wants none.
-func readKey(s *Settings, a Around) (string, error) {
-	value, _ := a.LookupEnv(s.Model.KeyEnv)
-	key := strings.TrimSpace(value)
-	switch {
-	case key == "" && s.Model.KeyOptional:
-		return "", nil
-	case key == "":
-		return "", fault.Errorf(fault.Config, "%s: the judge needs the key of its provider: set %s in the environment or in the env file", s.Section.Pos, s.Model.KeyEnv)
-	case len(key) >= redact.MinKey: // or else it is known not to be redacted
-		if err := a.Secrets.Add(s.Model.KeyEnv, []byte(key)); err != nil {
-			return "", fault.Errorf(fault.Config, "%s: %w", s.Section.Pos, err)
-		}
-	}
-	return key, nil
 }
 
 // Keep keeps what is answered, and asks nothing again that is answered there. used is

@@ -49,8 +49,12 @@ func Related(a, b string) bool {
 // Facts are the settings on which verdicts depend.
 func (s *Settings) Facts() map[string]any {
 	m := s.Model
-	return map[string]any{"model": m.Model, "api": m.API, "base_url": m.BaseURL, "reasoning_effort": m.Effort, "max_tokens": m.MaxTokens,
+	facts := map[string]any{"model": m.Model, "api": m.API, "base_url": m.BaseURL, "reasoning_effort": m.Effort, "max_tokens": m.MaxTokens,
 		"votes": s.Votes, "decide": s.Decide(), "unchecked": s.Unchecked, "prompt_version": judge.PromptVersion}
+	if len(m.Headers) > 0 {
+		facts["headers"] = m.HeaderFacts()
+	}
+	return facts
 }
 
 var checkDigest = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/sandbox"
@@ -114,7 +115,7 @@ func newFleet(t *testing.T, p provide, change func(*relay.Config)) *fleet {
 	t.Helper()
 	f := &fleet{t: t, limit: time.Minute, agents: map[string]sandboxtest.Program{}}
 	cfg := relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Model: fleetModel,
-		Key: func() string { return fleetKey }, Transport: p}
+		Keys: access.Keys{Key: fleetKey}, Transport: p}
 	if change != nil {
 		change(&cfg)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/scripted"
 	"securebench/internal/pipeline/produce"
@@ -94,7 +95,7 @@ func newGated(t *testing.T, busy int) *gated {
 		ctx: context.WithoutCancel(t.Context())}
 	upstream := httptest.NewServer(g.provider)
 	t.Cleanup(upstream.Close)
-	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: upstream.URL, Model: "gpt-1", Key: func() string { return "sk-canary-1234567" }})
+	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: upstream.URL, Model: "gpt-1", Keys: access.Keys{Key: "sk-canary-1234567"}})
 	if err != nil {
 		t.Fatal(err)
 	}

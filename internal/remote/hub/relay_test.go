@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/agent"
 	"securebench/internal/awaittest"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/relay/distant"
 	"securebench/internal/pipeline/attempt"
@@ -86,7 +87,7 @@ func (f *fleet) provider() (begun, left chan struct{}) {
 	f.Helper()
 	begun, left = make(chan struct{}, 8), make(chan struct{}, 8)
 	first := true
-	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return "sk-canary-0123456789abcdef" }, Model: "m", Prices: map[string]relay.Price{"m": {Input: 2, Output: 10}},
+	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Keys: access.Keys{Key: "sk-canary-0123456789abcdef"}, Model: "m", Prices: map[string]relay.Price{"m": {Input: 2, Output: 10}},
 		Transport: upstream(func(r *http.Request) (*http.Response, error) {
 			body := io.NopCloser(strings.NewReader("event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}\n\n"))
 			if first {
@@ -244,7 +245,7 @@ func (s twice) Produce(ctx context.Context, req agent.Request) (p attempt.Produc
 func TestPresentedRelay(t *testing.T) {
 	for requests, budget := range map[int64]int64{2: 0, 1: 1} {
 		f := newFleet(t)
-		r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return "sk-canary-0123456789abcdef" }, Model: "m",
+		r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Keys: access.Keys{Key: "sk-canary-0123456789abcdef"}, Model: "m",
 			Prices: map[string]relay.Price{"m": {Input: 2, Output: 10}}, Budget: relay.Budget{Requests: budget},
 			Transport: upstream(func(*http.Request) (*http.Response, error) {
 				body := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}\n\n"

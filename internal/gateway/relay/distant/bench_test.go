@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/relay"
 )
 
@@ -15,7 +16,7 @@ func BenchmarkDistant(b *testing.B) {
 	bench := newBench(b, answers, nil)
 	v := bench.desk.Admit("ticket", nil)
 	far, near := bench.start("ticket"), &agent{t: b}
-	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return key }, Model: "model-1", Transport: upstream(answers)})
+	r, err := relay.New(relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Keys: access.Keys{Key: key}, Model: "model-1", Transport: upstream(answers)})
 	if err != nil {
 		b.Fatal(err)
 	}

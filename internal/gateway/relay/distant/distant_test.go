@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"securebench/internal/awaittest"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/relay/distant"
@@ -46,7 +47,7 @@ type bench struct {
 
 func newBench(t testing.TB, up upstream, change func(*relay.Config)) *bench {
 	t.Helper()
-	cfg := relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Key: func() string { return key }, Model: "model-1", Transport: up}
+	cfg := relay.Config{API: relay.Responses, BaseURL: "https://provider.example", Keys: access.Keys{Key: key}, Model: "model-1", Transport: up}
 	if change != nil {
 		change(&cfg)
 	}

@@ -1,4 +1,4 @@
-package upstream_test
+package access_test
 
 import (
 	"bufio"
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"securebench/internal/gateway/upstream"
+	"securebench/internal/gateway/access"
 )
 
 // closing serves one request on each connection and closes it at the second, as a
@@ -70,7 +70,7 @@ func TestIdleConnection(t *testing.T) {
 		t.Fatalf("the fault does not work: %v, %v", first, second)
 	}
 	served.Store(0)
-	ours := upstream.Transport()
+	ours := access.Transport()
 	for n := range 20 {
 		if err := ask(ours, url); err != nil {
 			t.Fatalf("request %d: %v", n, err)
@@ -79,7 +79,7 @@ func TestIdleConnection(t *testing.T) {
 	if n := served.Load(); n != 20 {
 		t.Errorf("%d requests were served, want 20", n)
 	}
-	if err := ask(upstream.Transport(), url+"/never"); err == nil {
+	if err := ask(access.Transport(), url+"/never"); err == nil {
 		t.Error("a server that closes every connection has answered")
 	}
 }

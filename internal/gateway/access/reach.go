@@ -1,4 +1,4 @@
-package relay
+package access
 
 import (
 	"context"
@@ -14,37 +14,42 @@ import (
 	"securebench/internal/redact"
 )
 
-// reachLimit bounds the connection of [Reach].
+// reachLimit bounds the connection of [Endpoint.Reach].
 const reachLimit = 30 * time.Second
 
-// ErrUnreachable is wrapped by the errors of [Reach].
+// ErrUnreachable is wrapped by the errors of [Endpoint.Reach].
 var ErrUnreachable = errors.New("the provider cannot be reached")
 
-// Reach connects to a provider, or to the proxy that leads there, and asks it
+// Reach connects to the provider, or to the proxy that leads there, and asks it
 // nothing. An attempt waits for a provider that does not answer; a run whose
 // address is wrong should end before its first task instead.
-func Reach(ctx context.Context, address string) error {
-	u, err := url.Parse(address)
+func (e *Endpoint) Reach(ctx context.Context) error {
+	u, err := url.Parse(e.base)
 	if err != nil {
 		return err
 	}
 	secure := u.Scheme == "https"
-	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
-	if err != nil {
-		return fmt.Errorf("reading the proxy variables: %w", err)
+	var proxy *url.URL
+	if choose := e.proxy(); choose != nil {
+		if proxy, err = choose(&http.Request{URL: u}); err != nil {
+			return fmt.Errorf("reading the proxy variables: %w", err)
+		}
 	}
 	if proxy != nil {
 		u, secure = proxy, false // its certificate is checked with the first request
 	}
 	ctx, stop := context.WithTimeout(ctx, reachLimit)
 	defer stop()
-	d := &net.Dialer{}
+	d := e.dialer()
 	dial := d.DialContext
 	if secure {
 		dial = (&tls.Dialer{NetDialer: d, Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext
 	}
 	conn, err := dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), portOf(u)))
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrPlain):
+		return fmt.Errorf("%s: %w", redact.Escape(u.Host), ErrPlain)
+	case err != nil:
 		return unreachable(u, err)
 	}
 	return conn.Close()

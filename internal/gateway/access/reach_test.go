@@ -1,4 +1,4 @@
-package relay
+package access_test
 
 import (
 	"errors"
@@ -7,7 +7,19 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"securebench/internal/gateway/access"
 )
+
+// reach tries to reach a provider at an address.
+func reach(t *testing.T, address string) error {
+	t.Helper()
+	e, err := access.New(access.Address{API: "openai_responses", BaseURL: address}, access.Keys{Key: "sk-canary-0123456789"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Reach(t.Context())
+}
 
 // TestReach: a provider that cannot be reached is found out without a request.
 func TestReach(t *testing.T) {
@@ -32,14 +44,14 @@ func TestReach(t *testing.T) {
 		"no TLS":      {"https" + strings.TrimPrefix(plain.URL, "http"), "TLS handshake"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Reach(t.Context(), tt.address)
+			err := reach(t, tt.address)
 			if tt.want == "" {
 				if err != nil {
 					t.Error(err)
 				}
 				return
 			}
-			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			if !errors.Is(err, access.ErrUnreachable) || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 		})
