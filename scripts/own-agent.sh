@@ -19,5 +19,5 @@ until (: >/dev/tcp/127.0.0.1/7113) 2>/dev/null; do
 done
 
 say "Running $example/agent/agent.py on 20 tasks; a script plays its model. Engine: $engine."
-OPENAI_API_KEY=${OPENAI_API_KEY:-scripted-key} "$binary" run --config "$example/scripted.yaml" --engine "$engine" --force --quiet
+"$binary" run --config "$example/scripted.yaml" --engine "$engine" --force --quiet
 "$binary" report runs/own-agent
