@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,11 +53,10 @@ func (c *Client) status(r *refusal) failure {
 	f := failure{why: fmt.Sprintf("status %d", status), overloaded: upstream.Overloaded(status), after: upstream.RetryAfter(r.header, relay.MaxHold)}
 	f.temporary = upstream.Temporary(status) && code != upstream.NoCredit && code != upstream.TooMuch
 	switch {
-	case upstream.Rejects(status, code): // its words may have a part of the key
+	case upstream.Rejects(status, code):
 		f.why = fmt.Sprintf("%s (status %d)", upstream.Complaint(status, code, c.set.Model), status)
-	default:
-		f.why += c.quote(r.body)
 	}
+	f.why += c.quote(r.body)
 	return f
 }
 
@@ -69,26 +67,12 @@ func (c *Client) event(data []byte) failure {
 		overloaded: strings.Contains(text, "overloaded") || strings.Contains(text, "rate_limit")}
 }
 
-// quote quotes what an error says, "" if that is not known. What is told to a judge may
-// be in it, and is hidden.
+// quote quotes what an error says. What is told to a judge may be in it, and is hidden.
 func (c *Client) quote(body []byte) string {
-	type words struct {
-		Message upstream.Text `json:"message"`
-	}
-	var e struct {
-		words
-		Error    words `json:"error"`
-		Response struct {
-			Error words `json:"error"`
-		} `json:"response"`
-	}
-	if c.who != "" || upstream.Decode(body, &e) != nil {
+	if c.who != "" {
 		return ""
 	}
-	if said := cmp.Or(e.Error.Message, e.Message, e.Response.Error.Message); said != "" {
-		return ": " + redact.QuoteShort(c.clean(string(said)), 300)
-	}
-	return ""
+	return c.endpoint.Quote(body)
 }
 
 // How long and how often a question of our own is asked.

@@ -49,11 +49,11 @@ func (c *Client) Check(ctx context.Context) error {
 		return nil
 	}
 	if r.status != http.StatusNotFound && upstream.Rejects(r.status, "") {
-		return fmt.Errorf("%w: %s (status %d)", relay.ErrRejected, upstream.Complaint(r.status, "", c.set.Model), r.status)
+		return fmt.Errorf("%w: %s", relay.ErrRejected, c.status(r).why)
 	}
 	// Many servers have only the list.
 	names, err := c.listModels(ctx)
-	if err != nil || len(names) == 0 || slices.Contains(names, c.set.Model) {
+	if err != nil || len(names) == 0 || c.among(names) {
 		return nil //nolint:nilerr // a provider need not list its models
 	}
 	slices.Sort(names)
@@ -65,6 +65,18 @@ func (c *Client) Check(ctx context.Context) error {
 		names[i] = redact.EscapeShort(c.clean(name), 100)
 	}
 	return fmt.Errorf("%w: it does not have the model %q (it has %s%s)", relay.ErrRejected, c.set.Model, strings.Join(names, ", "), more)
+}
+
+// among reports whether a provider that lists some models has that of the settings, or may
+// have: it takes names by a pattern, or the name is that of a variant.
+func (c *Client) among(names []string) bool {
+	model, variant := c.set.Model, ""
+	if i := strings.LastIndexByte(model, ':'); i > 0 {
+		variant = model[:i]
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == model || name == variant || name == "models/"+model || strings.Contains(name, "*")
+	})
 }
 
 // listModels lists the names of the provider's models, or some of them.

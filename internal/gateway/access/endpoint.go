@@ -6,11 +6,13 @@ package access
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"securebench/internal/gateway/upstream"
 	"securebench/internal/redact"
 )
 
@@ -122,6 +124,22 @@ func (a Keys) Hide(in *redact.Registry, as string) error {
 	return nil
 }
 
+// part is how long a part of a key is that is not shown.
+const part = 4
+
+// Apart reports whether a text of the provider's has no part of what is secret: some repeat
+// the beginning and the end of a key that they refuse.
+func (a Keys) Apart(text string) bool {
+	for _, secret := range append(slices.Collect(maps.Values(a.secrets)), a.Key) {
+		for i := 0; i+part <= len(secret); i++ {
+			if strings.Contains(text, secret[i:i+part]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Endpoint is a provider's address, with what opens it.
 type Endpoint struct {
 	style   style
@@ -129,6 +147,7 @@ type Endpoint struct {
 	host    string
 	query   string // of the operator
 	keys    Keys
+	secrets redact.Registry
 	plain   bool // a key crosses what is between here and there in plain text
 	private bool // it may go to private addresses so, and not only to this machine
 }
@@ -150,6 +169,9 @@ func New(at Address, a Keys) (*Endpoint, error) {
 	e.plain = u.Scheme == "http" && (a.Key != "" || len(a.secrets) > 0)
 	if e.plain && Crosses(clean) && (!at.PlainHTTP || Public(clean)) {
 		return nil, errors.New("the provider's base URL must be https, because the key would cross the network in plain text")
+	}
+	if err := a.Hide(&e.secrets, "provider_key"); err != nil {
+		return nil, fmt.Errorf("the provider's key: %w", err)
 	}
 	if u.RawQuery = ""; u.Path == "" || e.style.always {
 		u.Path += e.style.version
@@ -181,6 +203,19 @@ func (e *Endpoint) URL(path, query string) string {
 	}
 	return address
 }
+
+// Quote quotes what the body of an error says, in one line behind a colon, "" if that is not
+// known or has a part of a key.
+func (e *Endpoint) Quote(body []byte) string {
+	said := upstream.Words(e.secrets.Bytes(body))
+	if said == "" || !e.keys.Apart(said) {
+		return ""
+	}
+	return ": " + redact.QuoteShort(said, maxWords)
+}
+
+// maxWords bounds what is quoted.
+const maxWords = 300
 
 // Sign adds the key and the operator's headers to those of a request. Both replace what
 // is there. It also adds the version of the API, if it has a header that is missing.

@@ -159,6 +159,19 @@ func TestPlainText(t *testing.T) {
 	}
 }
 
+// TestApart: no part of a key is shown that a provider repeats.
+func TestApart(t *testing.T) {
+	keys := access.Keys{Key: key}
+	for text, want := range map[string]bool{"Incorrect API key provided: sk-ca****6789": false, "ends in 6789": false, "the model does not exist": true, "sk-": true, "": true} {
+		if keys.Apart(text) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+	if !(access.Keys{}).Apart("anything") {
+		t.Error("nothing is secret, and hidden")
+	}
+}
+
 // TestNoKey: a provider that wants no key is asked without one.
 func TestNoKey(t *testing.T) {
 	none := func(string) string { return "" }

@@ -53,7 +53,7 @@ func (a *Attempt) answerError(ctx context.Context, w http.ResponseWriter, respon
 	}
 	body = a.relay.secrets.Bytes(body)
 	if !jsontext.Value(body).IsValid() {
-		return refuse(providerError, "the provider answered with status "+strconv.Itoa(status))
+		return refuse(providerError, "the provider answered with status "+strconv.Itoa(status)+a.relay.endpoints[x.dialect.api].Quote(body))
 	}
 	if x.dialect.flat {
 		status = x.dialect.stops

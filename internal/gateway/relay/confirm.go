@@ -71,12 +71,13 @@ func (r *Relay) confirm(ctx context.Context, d *dialect, model string, since tim
 			break
 		}
 		began := time.Now()
-		status, code, err := r.ask(ctx, d, model)
+		status, said, err := r.ask(ctx, d, model)
+		code := upstream.Code(said)
 		switch {
 		case err != nil || upstream.Temporary(status) && code != upstream.NoCredit:
 			continue
 		case upstream.Rejects(status, code):
-			r.rejected = fmt.Errorf("%w: %s (status %d)", ErrRejected, upstream.Complaint(status, code, model), status)
+			r.rejected = fmt.Errorf("%w: %s (status %d)%s", ErrRejected, upstream.Complaint(status, code, model), status, r.endpoints[d.api].Quote(said))
 		default:
 			r.confirmed[d.api] = began
 		}
@@ -85,21 +86,21 @@ func (r *Relay) confirm(ctx context.Context, d *dialect, model string, since tim
 	return errUnconfirmed
 }
 
-// ask makes a request of the relay's own.
-func (r *Relay) ask(ctx context.Context, d *dialect, model string) (status int, code string, err error) {
+// ask makes a request of the relay's own. said is the body of an error.
+func (r *Relay) ask(ctx context.Context, d *dialect, model string) (status int, said []byte, err error) {
 	path, body := d.probe(model)
 	text, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {
-		return 0, "", err
+		return 0, nil, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept-Encoding": {"identity"}}
 	r.endpoints[d.api].Sign(header)
 	response, err := r.post(ctx, r.endpoints[d.api].URL(path, ""), text, header)
 	if err != nil {
-		return 0, "", err
+		return 0, nil, err
 	}
 	if response.StatusCode < http.StatusBadRequest {
-		return response.StatusCode, "", response.Body.Close()
+		return response.StatusCode, nil, response.Body.Close()
 	}
-	return response.StatusCode, upstream.Code(readError(response)), nil
+	return response.StatusCode, readError(response), nil
 }

@@ -689,3 +689,33 @@ func TestWithoutKey(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestErrorWords: what a provider says in another form than the API's reaches the agent and
+// the operator in one line, and no part of the key does.
+func TestErrorWords(t *testing.T) {
+	for body, want := range map[string]string{
+		"<html><title>413 Request Entity Too Large</title></html>": `status 413: "413 Request Entity Too Large"`,
+		"upstream timed out":              `status 413: "upstream timed out"`,
+		"no such key: " + key[:6] + "***": "status 413",
+		"":                                "status 413",
+	} {
+		base := provider(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			_, _ = io.WriteString(w, body)
+		})
+		g := start(t, newRelay(t, config(Responses, base))).listen()
+		status, got := g.post("/v1/responses", codexBody)
+		if plain := strings.ReplaceAll(got, `\"`, `"`); status != http.StatusBadRequest || !strings.Contains(plain, want) || strings.Contains(got, key[:6]) {
+			t.Errorf("%s: %d %s", body, status, got)
+		}
+	}
+	base := provider(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"detail":"Not Found"}`)
+	})
+	g := start(t, newRelay(t, config(Responses, base))).listen()
+	g.post("/v1/responses", codexBody)
+	if err := g.Err(); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), `"Not Found"`) {
+		t.Error(err)
+	}
+}

@@ -56,7 +56,7 @@ const (
 // Code returns what an error says about the account, the model or the size of
 // the request, "" if nothing.
 func Code(body []byte) string {
-	var e struct {
+	type form struct {
 		Error struct {
 			Type    jsontext.Value `json:"type"`
 			Code    jsontext.Value `json:"code"`
@@ -64,7 +64,13 @@ func Code(body []byte) string {
 			Details jsontext.Value `json:"details"` // of Google's
 		} `json:"error"`
 	}
-	if Decode(body, &e) != nil {
+	var e form
+	var list []form // as Gemini's compatible API has it
+	switch {
+	case Decode(body, &e) == nil:
+	case Decode(body, &list) == nil && len(list) > 0:
+		e = list[0]
+	default:
 		return ""
 	}
 	words, message := string(e.Error.Type)+string(e.Error.Code), string(e.Error.Message)
@@ -72,9 +78,10 @@ func Code(body []byte) string {
 	case strings.Contains(words, NoCredit), strings.Contains(words, "billing_error"),
 		strings.Contains(message, "credit balance is too low"):
 		return NoCredit
-	case strings.Contains(words, NoModel):
+	case strings.Contains(words, NoModel), strings.Contains(words, "DeploymentNotFound"), strings.HasPrefix(message, `"Unknown Model`):
 		return NoModel
-	case strings.Contains(string(e.Error.Details), `"API_KEY_INVALID"`): // which comes with the status 400
+	case strings.Contains(string(e.Error.Details), `"API_KEY_INVALID"`), // which comes with the status 400
+		strings.HasPrefix(message, `"API key not valid`), strings.Contains(words, "invalid_api_key"):
 		return NoKey
 	case strings.HasPrefix(message, `"Request too large for `), strings.Contains(message, "required for long context requests"):
 		return TooMuch
