@@ -322,6 +322,46 @@ func TestModelCode(t *testing.T) {
 	}
 }
 
+// TestGenerationFlags: what the flags say of an answer is what the model is asked for, and
+// another value is another configuration.
+func TestGenerationFlags(t *testing.T) {
+	b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "Answer: 1"}}})
+	dir, _ := sample(t)
+	system := filepath.Join(t.TempDir(), "system.txt")
+	empty := system + ".empty"
+	write(t, system, "Count on your fingers.\n")
+	write(t, empty, "\n")
+	flags := []string{dir, "--limit", "1", "--model", "m-1", "--base-url", b.url, "--max-tokens", "77", "--temperature", "0", "--reasoning-effort", "low", "--system-prompt", system}
+	if code, _, stderr := b.run(flags...); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, want := range []string{`"max_tokens":77`, `"temperature":0`, `"reasoning_effort":"low"`, `"Count on your fingers."`} {
+		if b.asked(want) != 1 {
+			t.Errorf("not asked with %s", want)
+		}
+	}
+	for name, more := range map[string][]string{"tokens": {"--max-tokens", "78"}, "temperature": {"--temperature", "0.5"}, "effort": {"--reasoning-effort", "high"}} {
+		if code, _, stderr := b.run(append(flags, append(more, "--resume")...)...); code != exitRefused {
+			t.Errorf("%s: a resume with another value ends with %d: %s", name, code, stderr)
+		}
+	}
+	for want, args := range map[string][]string{
+		"must be a number from 0 to 2":   {"--temperature", "3"},
+		"must be one of: none":           {"--reasoning-effort", "huge"},
+		"has no text in UTF-8":           {"--system-prompt", empty},
+		"must be from 1":                 {"--max-tokens", "0"},
+		"--max-tokens needs --model, or": {"--max-tokens", "1"},
+	} {
+		all := append([]string{dir, "--model", "m-1", "--base-url", b.url}, args...)
+		if strings.Contains(want, "needs --model") {
+			all = append([]string{dir}, args...)
+		}
+		if code, _, stderr := b.run(all...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+}
+
 // TestModelRefused: what cannot work ends before the first question, in one line
 // that says what to do.
 func TestModelRefused(t *testing.T) {
@@ -337,10 +377,10 @@ func TestModelRefused(t *testing.T) {
 		"another family":  {[]string{terminal, "--model", "m-1", "--base-url", b.url}, exitPack, "the model harness answers in text"},
 		"another model":   {[]string{dir, "--model", "m-2", "--base-url", b.url}, exitConfig, `--model: the provider rejects the configuration: it does not have the model "m-2" (it has m-1)`},
 		"nobody there":    {[]string{dir, "--model", "m-1", "--base-url", "http://127.0.0.1:1"}, exitInfra, "--base-url: the provider cannot be reached"},
-		"plain http":      {[]string{dir, "--model", "m-1", "--base-url", "http://models.example"}, exitConfig, "--base-url: harness.config.base_url must be https"},
+		"plain http":      {[]string{dir, "--model", "m-1", "--base-url", "http://models.invalid"}, exitInfra, "the key in OPENAI_API_KEY is not sent: it would cross the network in plain text"},
 		"unknown api":     {[]string{dir, "--model", "m-1", "--api", "soap"}, exitConfig, "must be one of: chat, messages, responses"},
 		"with an agent":   {[]string{dir, "--model", "m-1", "--agent", "oracle"}, exitUsage, "give --agent or --model, not both"},
-		"without a model": {[]string{dir, "--base-url", b.url}, exitUsage, "need --model"},
+		"without a model": {[]string{dir, "--base-url", b.url}, exitUsage, "--base-url needs --model"},
 	} {
 		code, _, stderr := b.run(append(tt.args, "-q")...)
 		if code != tt.code || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "error:") != 1 {

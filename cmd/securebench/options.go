@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -44,7 +47,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if f.force {
 		o.Mode = run.Replace
 	}
-	if err := f.resolve(args, &o); err != nil {
+	if err := f.resolve(c, args, &o); err != nil {
 		return o, err
 	}
 	if o.Choice, err = f.choice.of(c.Context(), o.Config.OutputDir); err != nil {
@@ -87,7 +90,7 @@ func (*runFlags) openKeyring(o *run.Options) (err error) {
 }
 
 // resolve finds the configuration and the pack that the arguments name.
-func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
+func (f *runFlags) resolve(c *cobra.Command, args []string, o *run.Options) (err error) {
 	// The kind of the agent checks its section, and the judge its own.
 	check := func(t *config.Tester) (ps source.Problems) {
 		o.Agent, ps = kinds.Configured(t.Harness)
@@ -121,7 +124,7 @@ func (f *runFlags) resolve(args []string, o *run.Options) (err error) {
 	if err := f.overrideJudge(o); err != nil {
 		return err
 	}
-	return f.overrideModel(o, check)
+	return f.overrideModel(o, check, c.Flags().Changed)
 }
 
 // overrideJudge makes the judge ask the model that the flag names.
@@ -135,15 +138,53 @@ func (f *runFlags) overrideJudge(o *run.Options) error {
 	return fault.As(fault.Config, ps.Err())
 }
 
-// overrideModel makes the harness ask the model that the flags name.
-func (f *runFlags) overrideModel(o *run.Options, check config.Check) error {
-	if f.model == "" && f.baseURL == "" && f.api == "" {
+// maxSystemPrompt bounds the file of a system prompt.
+const maxSystemPrompt = 1 << 20
+
+// modelSettings returns what the flags say of the model to ask.
+func (f *runFlags) modelSettings(changed func(string) bool) (out []harness.Setting, err error) {
+	system := ""
+	if f.systemPrompt != "" {
+		text, err := source.ReadFile(f.systemPrompt, maxSystemPrompt)
+		if err != nil {
+			return nil, fmt.Errorf("--system-prompt: %w", err)
+		}
+		if system = strings.TrimRight(string(text), "\n"); !utf8.ValidString(system) || strings.TrimSpace(system) == "" {
+			return nil, fmt.Errorf("--system-prompt: %s has no text in UTF-8", f.systemPrompt)
+		}
+	}
+	for _, s := range []harness.Setting{
+		{Flag: "--model", Key: "model", Value: f.model},
+		{Flag: "--base-url", Key: "base_url", Value: f.baseURL},
+		{Flag: "--api", Key: "api", Value: f.api},
+		{Flag: "--max-tokens", Key: "max_tokens", Kind: source.Number, Value: strconv.Itoa(f.maxTokens)},
+		{Flag: "--temperature", Key: "temperature", Kind: source.Number, Value: strconv.FormatFloat(f.temperature, 'f', -1, 64)},
+		{Flag: "--reasoning-effort", Key: "reasoning_effort", Value: f.effort},
+		{Flag: "--system-prompt", Key: "system", Value: system},
+	} {
+		if s.Kind != source.Number {
+			s.Kind = source.String
+		}
+		if changed(strings.TrimPrefix(s.Flag, "--")) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// overrideModel makes the harness ask the model that the flags name, as they say.
+func (f *runFlags) overrideModel(o *run.Options, check config.Check, changed func(string) bool) error {
+	settings, err := f.modelSettings(changed)
+	if err != nil {
+		return usageError(err)
+	}
+	if len(settings) == 0 {
 		return nil
 	}
 	if f.agent != "" {
-		return usageError(errors.New("give --agent or --model, not both"))
+		return usageError(fmt.Errorf("give --agent or %s, not both", settings[0].Flag))
 	}
-	h, err := harness.WithModel(o.Config.Harness, harness.ModelFlags{Model: f.model, BaseURL: f.baseURL, API: f.api})
+	h, err := harness.WithModel(o.Config.Harness, settings)
 	if err != nil {
 		return usageError(err)
 	}

@@ -30,6 +30,9 @@ type runFlags struct {
 	blind                             bool // agents get no files
 	showCommands, showAgent           bool
 	model, baseURL, api, judge        string
+	effort, systemPrompt              string
+	maxTokens                         int
+	temperature                       float64
 	prepare, shard                    int
 	hub, metrics                      string
 	inflight                          int
@@ -122,6 +125,10 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl.StringVar(&f.model, "model", "", "ask this `MODEL` instead of running an agent (text families, code_completion)")
 	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default OpenAI's)")
 	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url)")
+	fl.IntVar(&f.maxTokens, "max-tokens", 0, "with --model: at most `N` tokens in an answer (default the provider's)")
+	fl.Float64Var(&f.temperature, "temperature", 0, "with --model: `T` from 0 to 2 (default the provider's)")
+	fl.StringVar(&f.effort, "reasoning-effort", "", "with --model: `EFFORT` of its reasoning: none, minimal, low, medium, high, xhigh or max")
+	fl.StringVar(&f.systemPrompt, "system-prompt", "", "with --model: `FILE` with the system prompt")
 	fl.StringVar(&f.judge, "judge", "", "let this `MODEL` decide rubrics in words, instead of that of the tester YAML's judge section")
 	fl.BoolVar(&f.blind, "without-assets", false, "give agents none of their rows' files, and label the records ablated")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")

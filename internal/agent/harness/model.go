@@ -243,17 +243,22 @@ func (p *parser) sampling(m *Model) {
 	}
 }
 
-// ModelFlags are the settings of a model on the command line.
-type ModelFlags struct{ Model, BaseURL, API string }
+// Setting is a key of a model's configuration that the command line sets.
+type Setting struct {
+	Flag, Key string
+	Kind      source.Kind // of the value: a text or a number
+	Value     string
+}
 
 // WithModel returns a harness section with the settings of the command line in it,
 // which must be one of this harness, or empty.
-func WithModel(h config.Harness, f ModelFlags) (config.Harness, error) {
+func WithModel(h config.Harness, settings []Setting) (config.Harness, error) {
+	named := slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == "model" })
 	switch {
 	case h.Type != "" && h.Type != ModelType:
-		return h, fmt.Errorf("the tester YAML configures the %s harness: --model, --base-url and --api are for the model harness", h.Type)
-	case h.Type == "" && f.Model == "":
-		return h, errors.New("--base-url and --api need --model, or a tester YAML of the model harness")
+		return h, fmt.Errorf("the tester YAML configures the %s harness: %s is for the model harness", h.Type, settings[0].Flag)
+	case h.Type == "" && !named:
+		return h, fmt.Errorf("%s needs --model, or a tester YAML of the model harness", settings[0].Flag)
 	case h.Type == "":
 		h.Type, h.Pos = ModelType, source.Pos{File: "--model"}
 	}
@@ -261,13 +266,10 @@ func WithModel(h config.Harness, f ModelFlags) (config.Harness, error) {
 	if h.Config != nil {
 		cfg.Pos, cfg.Fields = h.Config.Pos, slices.Clone(h.Config.Fields)
 	}
-	for _, flag := range []struct{ name, key, value string }{{"--model", "model", f.Model}, {"--base-url", "base_url", f.BaseURL}, {"--api", "api", f.API}} {
-		if flag.value == "" {
-			continue
-		}
-		at := source.Pos{File: flag.name}
-		cfg.Fields = slices.DeleteFunc(cfg.Fields, func(x source.Field) bool { return x.Name == flag.key })
-		cfg.Fields = append(cfg.Fields, source.Field{Name: flag.key, Pos: at, Value: &source.Node{Kind: source.String, Pos: at, Text: flag.value}})
+	for _, s := range settings {
+		at := source.Pos{File: s.Flag}
+		cfg.Fields = slices.DeleteFunc(cfg.Fields, func(x source.Field) bool { return x.Name == s.Key })
+		cfg.Fields = append(cfg.Fields, source.Field{Name: s.Key, Pos: at, Value: &source.Node{Kind: s.Kind, Pos: at, Text: s.Value}})
 	}
 	h.Config = cfg
 	return h, nil

@@ -56,7 +56,7 @@ func (p *Provider) ReadKey() error {
 		return fault.Errorf(fault.Config, "%s: the %s: %w", p.Section.Pos, p.Who, err)
 	}
 	if keys.Unsent && p.read == nil {
-		p.Warn(fmt.Sprintf("the key in %s is not sent: it would cross the network in plain text (use https, or allow_plain_http: true for a host of a private network)", p.Settings.KeyEnv))
+		p.Notice(fmt.Sprintf("the key in %s is not sent: it would cross the network in plain text (use https, or allow_plain_http: true for a host of a private network)", p.Settings.KeyEnv))
 	}
 	p.read = &keys
 	return nil
