@@ -17,6 +17,7 @@ const (
 	customLimits     = "custom_limits"
 	scoredTimeout    = "scored_timeout"
 	networkEnabled   = "network_enabled"
+	privateNetwork   = "private_network"
 	externalTools    = "external_tools"
 	unpinnedImage    = "unpinned_image"
 	socketsUnbounded = "sockets_unbounded"
@@ -24,7 +25,9 @@ const (
 )
 
 // ofRun are the labels that either all records of a run have or none.
-func ofRun() []string { return []string{customLimits, networkEnabled, externalTools, socketsUnbounded} }
+func ofRun() []string {
+	return []string{customLimits, networkEnabled, privateNetwork, externalTools, socketsUnbounded}
+}
 
 // labels compares a record's labels with what they follow from.
 func (r *lineCheck) labels(e record.Entry, fail failer) {
@@ -97,6 +100,7 @@ type settings struct {
 	Harness *struct {
 		Config struct {
 			Domains  []any `json:"allowed_domains"`
+			Private  []any `json:"allow_private"`
 			External bool  `json:"allow_external_tools"`
 		} `json:"config"`
 	} `json:"harness"`
@@ -129,6 +133,7 @@ func (c *check) agrees(raw []byte) {
 	}
 	if h := s.Harness; h != nil {
 		c.labelled(networkEnabled, len(h.Config.Domains) > 0, record.ConfigName+" says")
+		c.labelled(privateNetwork, len(h.Config.Private) > 0, record.ConfigName+" says")
 		c.labelled(externalTools, h.Config.External, record.ConfigName+" says")
 	}
 }

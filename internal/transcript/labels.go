@@ -38,6 +38,7 @@ func labels() map[string]string {
 		"disk_sampled":        "the size of a sandbox's root was sampled, and may have exceeded its limit for a moment",
 		"adapted":             "the row differs from what its data set has",
 		"network_enabled":     "the agents may reach domains: what they read there cannot be repeated",
+		"private_network":     "the agents may reach hosts of the operator's private networks",
 		"external_tools":      "the agents' provider may run tools for them, such as a search",
 		"candidate_redacted":  "an operator's secret was removed from the candidate before it was stored and scored",
 	}

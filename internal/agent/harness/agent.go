@@ -55,12 +55,13 @@ type agent struct {
 	inside   bool // the task file is in the workspace, because the configuration says where
 	timeout  time.Duration
 	domains  []string
+	private  []string // of the domains
 }
 
 // agent reads the configuration of a program. more are the keys that only this program
 // has.
 func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
-	p.closed(append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains",
+	p.closed(append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains", "allow_private",
 		"budget", "prices", "allow_external_tools"}, append(addressKeys(), more...)...)...)
 	small := ""
 	if slices.Contains(more, "small_model") {
@@ -70,6 +71,7 @@ func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
 	a.version, a.taskFile = p.version(), p.path("task_file", workspace.DefaultTaskFile)
 	a.inside = p.given("task_file")
 	a.timeout, a.domains = p.timeout(), p.domains()
+	a.private = p.private(a.domains)
 	env, key := p.forwarded(of.keys...)
 	a.env = env
 	p.credential(&a.relay.Address, of.keys[0], key)
@@ -132,7 +134,7 @@ func (a *agent) Name() string { return a.name }
 func (a *agent) Needs() Needs {
 	r := a.relay
 	r.Prices = maps.Clone(r.Prices)
-	return Needs{Argv: []string{a.overlays()[0].Binary()}, Env: slices.Clone(a.env), Overlays: a.overlays(), Relay: &r, Domains: slices.Clone(a.domains), Output: a.output}
+	return Needs{Argv: []string{a.overlays()[0].Binary()}, Env: slices.Clone(a.env), Overlays: a.overlays(), Relay: &r, Domains: slices.Clone(a.domains), Private: slices.Clone(a.private), Output: a.output}
 }
 
 func (a *agent) overlays() []Overlay {
@@ -188,7 +190,7 @@ func (a *agent) Plan(v task.AgentView) (Plan, error) {
 // run sets what the agent's program needs.
 func (a *agent) run(p *Plan, prompt string) {
 	n := a.Needs()
-	p.Overlays, p.Relay, p.Domains = n.Overlays, n.Relay, n.Domains
+	p.Overlays, p.Relay, p.Domains, p.Private = n.Overlays, n.Relay, n.Domains, n.Private
 	p.Argv, p.Home, p.TokenEnv, p.Output = a.argv(a, prompt), a.home, a.keys[0], n.Output
 	p.Env = slices.Concat(p.Env, []string{"HOME=" + a.home}, a.program.env(a), gatewayVariables(a.domains, true))
 }

@@ -72,7 +72,7 @@ func (c *claudeCode) Probe() Plan {
 	p := Plan{Workdir: c.home, Metadata: map[string]any{"harness": c.name}}
 	c.run(&p, "Answer with the word OK.")
 	p.Env = append(p.Env, "ANTHROPIC_SMALL_FAST_MODEL="+ProbeSmallModel)
-	p.Domains = nil
+	p.Domains, p.Private = nil, nil
 	return p
 }
 

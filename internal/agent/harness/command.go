@@ -24,6 +24,7 @@ type command struct {
 	artifactPath string
 	timeout      time.Duration
 	domains      []string
+	private      []string // of the domains
 	files        *Files
 	image        string // instead of the rows' image
 	relay        *Relay // nil without a provider
@@ -34,7 +35,7 @@ type command struct {
 func ParseCommand(c config.Harness) (Harness, source.Problems) { return parse(c, parseCommand) }
 
 func parseCommand(p *parser) Harness {
-	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "files", "image",
+	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "allow_private", "files", "image",
 		"model", "api", "base_url", "headers", "allow_plain_http", "auth", "budget", "prices", "allow_external_tools")
 	c := &command{
 		argv:         p.argv(),
@@ -45,6 +46,7 @@ func parseCommand(p *parser) Harness {
 		files:        p.files(),
 		image:        p.image(),
 	}
+	c.private = p.private(c.domains)
 	c.inside = p.given("task_file") || namesOwn(c.argv)
 	if apis := p.apis(); apis != nil {
 		api := apis[0]
@@ -100,7 +102,7 @@ func (c *command) Name() string { return "command" }
 
 // Needs returns the command, and what it has beside it.
 func (c *command) Needs() Needs {
-	n := Needs{Argv: slices.Clone(c.argv), Env: slices.Clone(c.env), Domains: slices.Clone(c.domains), Files: c.files, Image: c.image}
+	n := Needs{Argv: slices.Clone(c.argv), Env: slices.Clone(c.env), Domains: slices.Clone(c.domains), Private: slices.Clone(c.private), Files: c.files, Image: c.image}
 	if c.relay != nil {
 		r := *c.relay
 		r.Prices, r.Also = maps.Clone(r.Prices), slices.Clone(r.Also)
@@ -143,7 +145,7 @@ func (c *command) Plan(v task.AgentView) (Plan, error) {
 	}
 	n := c.Needs()
 	p.Argv, p.EnvNames, p.ArtifactPath = n.Argv, n.Env, c.artifactPath
-	p.Domains, p.Relay = n.Domains, n.Relay
+	p.Domains, p.Private, p.Relay = n.Domains, n.Private, n.Relay
 	if c.files != nil {
 		p.FilesDir, p.Env = FilesDir, append(p.Env, filesVar+"="+FilesDir)
 	}

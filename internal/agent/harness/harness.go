@@ -99,8 +99,9 @@ type Plan struct {
 	FilesDir string
 	// Relay is nil if the agent has no provider.
 	Relay *Relay
-	// Domains are those that the agent may reach through the proxy.
-	Domains []string
+	// Domains are those that the agent may reach through the proxy, and Private those of
+	// them that may have private addresses, with a port of their own or none.
+	Domains, Private []string
 	// Question is asked of a model instead of running a command, which then there
 	// is none; nil for all other harnesses.
 	Question *Question
@@ -136,6 +137,7 @@ type Needs struct {
 	Relay    *Relay // nil if the agent has no relay
 	Model    *Model // nil unless a model is asked from this process
 	Domains  []string
+	Private  []string // of the domains, that may have private addresses
 	Output   events.Format
 	Files    *Files // nil for none
 	Image    string // of the agent, instead of the rows' own; "" is theirs

@@ -1,6 +1,9 @@
 package harness
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"securebench/internal/config"
@@ -80,4 +83,35 @@ func (p *parser) domains() []string {
 	list, ps := config.ParseDomains(n, what)
 	p.ps = append(p.ps, ps...)
 	return list
+}
+
+// private reads which of the domains may have private addresses, and at which port beside
+// the usual ones.
+func (p *parser) private(domains []string) (out []string) {
+	n, what := p.get("allow_private")
+	if n == nil {
+		return nil
+	}
+	list, problem := n.Strings(what)
+	if problem != nil {
+		p.ps.Note(problem)
+		return nil
+	}
+	for i, name := range list {
+		host, port, named := strings.Cut(strings.ToLower(strings.TrimSpace(name)), ":")
+		host = strings.TrimRight(host, ".")
+		number, err := strconv.ParseUint(port, 10, 16)
+		switch {
+		case !slices.Contains(domains, host) || strings.HasPrefix(host, "*"):
+			p.ps.Add(n.Items[i].Pos, "name a host of "+p.section+".allowed_domains in full, such as mirror.example.org or mirror.example.org:8443", "%s[%d] is not one of the allowed hosts", what, i)
+			continue
+		case named && (err != nil || number == 0 || strconv.FormatUint(number, 10) != port):
+			p.ps.Add(n.Items[i].Pos, "write one such as mirror.example.org:8443", "%s[%d] has a port that is not from 1 to 65535", what, i)
+			continue
+		case named:
+			host += ":" + port
+		}
+		out = append(out, host)
+	}
+	return out
 }

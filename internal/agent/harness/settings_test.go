@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +21,7 @@ func TestAgentProblems(t *testing.T) {
 		"number as version": {"m, version: 1.2", `1:21: harness.config.version must be a non-empty string, not a number (quote it: "1.2")`},
 		"range":             {"m, version: ^1.2.3", "1:21: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
 		"tag":               {"m, version: beta", "1:21: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
-		"small model":       {"m, small_model: x", `1:12: harness.config contains unsupported field "small_model" (known: model, version, task_file, timeout_seconds, allowed_domains, budget, prices, allow_external_tools, base_url, headers, allow_plain_http, auth)`},
+		"small model":       {"m, small_model: x", `1:12: harness.config contains unsupported field "small_model" (known: model, version, task_file, timeout_seconds, allowed_domains, allow_private, budget, prices, allow_external_tools, base_url, headers, allow_plain_http, auth)`},
 		"external":          {"m, allow_external_tools: yes", "1:34: harness.config.allow_external_tools must be true or false, not yes"},
 		"auth":              {"m, auth: subscription", "1:18: harness.config.auth must be api_key or none (write auth: api_key and set the key in the environment or the env file; subscription logins are not supported)"},
 
@@ -150,6 +151,33 @@ func TestVariables(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s %s:\n%s, want\n%s", tt.typ, tt.name, got, want)
+		}
+	}
+}
+
+// TestAllowPrivate: only hosts that are allowed in full may have private addresses.
+func TestAllowPrivate(t *testing.T) {
+	const domains = "allowed_domains: [Mirror.example.org, '*.example.net'], allow_private: "
+	for list, want := range map[string]string{
+		"[mirror.example.org]":           "",
+		"['Mirror.Example.org.:8443']":   "",
+		"['*.example.net']":              "allow_private[0] is not one of the allowed hosts",
+		"[a.example.net]":                "allow_private[0] is not one of the allowed hosts",
+		"[mirror.example.org, 10.0.0.1]": "allow_private[1] is not one of the allowed hosts",
+		"['mirror.example.org:0']":       "allow_private[0] has a port that is not from 1 to 65535",
+		"['mirror.example.org:08']":      "allow_private[0] has a port that is not from 1 to 65535",
+		"['mirror.example.org:8443:1']":  "allow_private[0] has a port that is not from 1 to 65535",
+		"mirror.example.org":             "allow_private must be",
+		"[mirror.example.org/a]":         "allow_private[0] is not one of the allowed hosts",
+	} {
+		for typ, cfg := range map[string]string{"codex": "{model: m, ", "command": "{command: x, "} {
+			h, problem := parse(t, typ, cfg+domains+list+"}")
+			if (problem == "") != (want == "") || !strings.Contains(problem, want) {
+				t.Errorf("%s: %q, want %q", list, problem, want)
+			}
+			if want == "" && !strings.HasPrefix(h.Needs().Private[0], "mirror.example.org") {
+				t.Errorf("%s: %v", list, h.Needs())
+			}
 		}
 	}
 }

@@ -154,5 +154,8 @@ func (b *boxed) Facts() setup.Facts {
 	if len(b.needs.Domains) > 0 {
 		f.Labels = append(f.Labels, produce.NetworkEnabled)
 	}
+	if len(b.needs.Private) > 0 {
+		f.Labels = append(f.Labels, produce.PrivateNetwork)
+	}
 	return f
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +49,15 @@ func sameOwner(a, b string) bool {
 	return errX == nil && errY == nil && x == y
 }
 
+// mirror reports whether a host may have private addresses at a port, which is its own or
+// the usual one.
+func (p *Proxy) mirror(host string, port, usual int) bool {
+	return slices.ContainsFunc(p.cfg.Private, func(name string) bool {
+		name, own, named := strings.Cut(name, ":")
+		return name == host && (!named && port == usual || named && own == strconv.Itoa(port))
+	})
+}
+
 const (
 	// maxAddresses is how many addresses a host may have.
 	maxAddresses = 256
@@ -58,9 +68,10 @@ const (
 )
 
 // connect resolves a host once, refuses it if any of its addresses is not
-// public, and connects to one of the addresses that it has checked.
-func (p *Proxy) connect(ctx context.Context, host string, port int) (net.Conn, netip.AddrPort, *refusal) {
-	addresses, r := p.lookUp(ctx, host)
+// public, nor private where mirror says so, and connects to one of the addresses that it
+// has checked.
+func (p *Proxy) connect(ctx context.Context, host string, port int, mirror bool) (net.Conn, netip.AddrPort, *refusal) {
+	addresses, r := p.lookUp(ctx, host, mirror)
 	if r != nil {
 		return nil, netip.AddrPort{}, r
 	}
@@ -76,8 +87,8 @@ func (p *Proxy) connect(ctx context.Context, host string, port int) (net.Conn, n
 	return nil, netip.AddrPort{}, failed("dial", "the host cannot be connected to")
 }
 
-// lookUp returns the addresses of a host, all of them public.
-func (p *Proxy) lookUp(ctx context.Context, host string) ([]netip.Addr, *refusal) {
+// lookUp returns the addresses of a host, all of them public, or private if they may be.
+func (p *Proxy) lookUp(ctx context.Context, host string, mirror bool) ([]netip.Addr, *refusal) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
 	addresses, err := p.cfg.Resolve(ctx, host)
@@ -89,7 +100,7 @@ func (p *Proxy) lookUp(ctx context.Context, host string) ([]netip.Addr, *refusal
 		return nil, failed("resolve", "the addresses of this machine are unknown")
 	}
 	for _, a := range addresses {
-		if !p.public(a) || slices.ContainsFunc(mine, func(m netip.Addr) bool { return m.Unmap().WithZone("") == a }) {
+		if !p.public(a) && !(mirror && private(a)) || slices.ContainsFunc(mine, func(m netip.Addr) bool { return m.Unmap().WithZone("") == a }) {
 			return nil, denied("address", "the host has an address that is not public")
 		}
 	}
@@ -111,6 +122,10 @@ func (p *Proxy) public(a netip.Addr) bool {
 	}
 	return !slices.ContainsFunc(p.special, func(x netip.Prefix) bool { return x.Contains(a) })
 }
+
+// private reports whether an address is of a network of somebody's own: no loopback, none
+// of the link, where clouds serve credentials, and no IPv4 address in disguise.
+func private(a netip.Addr) bool { return a.IsPrivate() && a.Zone() == "" && !a.Is4In6() }
 
 // specialAddresses are those of the registries of special addresses of IANA,
 // of 2000::/3 for IPv6.

@@ -353,3 +353,43 @@ func TestForgedLog(t *testing.T) {
 		}
 	}
 }
+
+// TestMirrors: a host that the operator names may have private addresses, at the usual
+// ports or at the one that is named with it, and no other host may. Loopback, the link and
+// this machine stay closed to it.
+func TestMirrors(t *testing.T) {
+	const usual, named = "mirror.example", "named.example"
+	for name, tt := range map[string]struct {
+		target, address string
+		dialled         bool
+	}{
+		"a mirror":               {"http://" + usual + "/", "10.1.2.3", true},
+		"at IPv6":                {"http://" + usual + "/", "fd00::7", true},
+		"in public":              {"http://" + usual + "/", "93.184.216.34", true},
+		"at its port":            {"http://" + named + ":8081/", "192.168.1.2", true},
+		"another name":           {"http://other.example/", "10.1.2.3", false},
+		"below the mirror":       {"http://x." + usual + "/", "10.1.2.3", false},
+		"another port":           {"http://" + usual + ":8081/", "10.1.2.3", false},
+		"the usual port":         {"http://" + named + "/", "10.1.2.3", false},
+		"loopback":               {"http://" + usual + "/", "127.0.0.1", false},
+		"credentials of a cloud": {"http://" + usual + "/", "169.254.169.254", false},
+		"the link of IPv6":       {"http://" + usual + "/", "fe80::1", false},
+		"in disguise":            {"http://" + usual + "/", "::ffff:10.1.2.3", false},
+		"shared by carriers":     {"http://" + usual + "/", "100.64.0.1", false},
+		"this machine":           {"http://" + usual + "/", "10.99.0.1", false},
+	} {
+		for _, private := range [][]string{{usual, named + ":8081"}, nil} {
+			n := newInternet(t)
+			n.private = private
+			for _, host := range []string{usual, named, "other.example", "x." + usual} {
+				n.names[host] = [][]string{{tt.address}}
+			}
+			n.own = "10.99.0.1"
+			n.proxied(usual, named, "other.example", "*."+usual).get(tt.target)
+			want := tt.dialled && (private != nil || name == "in public")
+			if got := strings.Contains(n.notes(), "dial "); got != want {
+				t.Errorf("%s, allow_private %v: dialled %v", name, private, got)
+			}
+		}
+	}
+}

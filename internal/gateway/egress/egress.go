@@ -23,6 +23,9 @@ type Config struct {
 	// Domains are exact host names, and patterns that begin with "*.", in the
 	// normal form of config.ParseDomains.
 	Domains []string
+	// Private are those of the exact names that may have addresses of private networks,
+	// with a port that may be asked for beside the usual ones, if they have one.
+	Private []string
 	// Resolve returns all addresses of a host; nil asks the system. Tests give
 	// their own.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)

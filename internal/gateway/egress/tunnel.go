@@ -46,13 +46,14 @@ func (s *session) tunnel(ctx context.Context, req *request, e *ledger.Entry) boo
 
 // open decides on a host and port, and connects.
 func (s *session) open(ctx context.Context, host string, port, wanted int, e *ledger.Entry) (*upstream, *refusal) {
-	if port != wanted {
+	mirror := s.proxy.mirror(host, port, wanted)
+	if port != wanted && !mirror {
 		return nil, denied("port", "this port is not allowed")
 	}
 	if !s.proxy.domains.allow(host) {
 		return nil, denied("host", "this host is not in allowed_domains")
 	}
-	conn, address, r := s.proxy.connect(ctx, host, port)
+	conn, address, r := s.proxy.connect(ctx, host, port, mirror)
 	if r != nil {
 		return nil, r
 	}

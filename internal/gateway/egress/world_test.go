@@ -3,6 +3,7 @@ package egress
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -34,6 +35,8 @@ import (
 type internet struct {
 	t       *testing.T
 	names   map[string][][]string // answers in turn; the last one stays
+	private []string              // Config.Private
+	own     string                // a further address of this machine
 	handler http.Handler
 	tls     *tls.Config
 	raw     func(net.Conn) // instead of a web server
@@ -194,8 +197,10 @@ type agent struct {
 // ok.example, everything below pattern.example, and what is given.
 func (n *internet) proxied(domains ...string) *agent {
 	a := &agent{t: n.t, ln: newPipes(), ledger: &ledger.Ledger{}}
-	p := New(Config{Domains: append([]string{"ok.example", "*.pattern.example"}, domains...), Resolve: n.resolve, Dial: n.dial,
-		Own: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("93.184.216.99")}, nil }}, a.ledger)
+	p := New(Config{Domains: append([]string{"ok.example", "*.pattern.example"}, domains...), Private: n.private, Resolve: n.resolve, Dial: n.dial,
+		Own: func() ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("93.184.216.99"), netip.MustParseAddr(cmp.Or(n.own, "93.184.216.98"))}, nil
+		}}, a.ledger)
 	a.serve(func(ctx context.Context) {
 		if err := p.Serve(ctx, a.ln); err != nil {
 			n.t.Error(err)

@@ -199,7 +199,7 @@ func ofVerdict(label string) bool {
 	switch label {
 	case CustomLimits, UnpinnedImage, candidateRedacted, ScoredTimeout, family.DiskSampled, Adapted,
 		verdict.JudgedLabel, // says the basis again
-		produce.NetworkEnabled, produce.ExternalTools, produce.OldLayout, SocketsUnbounded:
+		produce.NetworkEnabled, produce.PrivateNetwork, produce.ExternalTools, produce.OldLayout, SocketsUnbounded:
 		return false
 	}
 	return !strings.HasPrefix(label, CapabilityLabel)

@@ -47,6 +47,7 @@ var ErrSpent = relay.ErrSpent
 // The labels of what an agent could reach beyond its sandbox.
 const (
 	NetworkEnabled = "network_enabled" // domains
+	PrivateNetwork = "private_network" // domains with addresses of private networks
 	ExternalTools  = "external_tools"  // tools that its provider runs
 )
 
@@ -400,7 +401,7 @@ func (g *gate) openRelay() error {
 
 func (g *gate) proxy() server {
 	cfg := g.Proxy
-	cfg.Domains = g.plan.Domains
+	cfg.Domains, cfg.Private = g.plan.Domains, g.plan.Private
 	if g.seams.proxy != nil {
 		return g.seams.proxy(cfg, &g.ledger)
 	}
@@ -477,6 +478,9 @@ func (g *gate) report(res *Result) {
 	res.Usage = known.Add(res.Metadata, res.Raw, res.Usage)
 	if len(g.plan.Domains) > 0 {
 		res.Labels = append(res.Labels, NetworkEnabled)
+	}
+	if len(g.plan.Private) > 0 {
+		res.Labels = append(res.Labels, PrivateNetwork)
 	}
 	if g.relay == nil {
 		return
