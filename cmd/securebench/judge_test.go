@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -39,16 +40,27 @@ func newJudgeBench(t *testing.T, of judgetest.Character, rows int) *judgeBench {
 	h := httptest.NewServer(b.server)
 	t.Cleanup(h.Close)
 	b.url = h.URL
-	write(t, filepath.Join(b.dir, "manifest.yaml"), "id: judged\nversion: 1\ndefaults: {family: free_response}\n")
-	var all strings.Builder
-	for i := range rows {
-		fmt.Fprintf(&all, `{"id": "t%d", "input": {"prompt": "What is the capital of country %d?"}, "eval": {"rubric": "hidden-rubric: names city %d and no other.", "reference_answer": %q}}`+"\n", i, i, i, b.right(i))
-	}
-	write(t, filepath.Join(b.dir, "tasks.jsonl"), all.String())
+	b.pack(b.rubricRow, "free_response")
 	write(t, filepath.Join(b.dir, "env"), "JUDGE_KEY="+judgeKey+"\n")
 	b.configure("")
 	b.submit(func(i int) string { return b.right(i) })
 	return b
+}
+
+// pack writes rows, of this family unless they name another.
+func (b *judgeBench) pack(row func(i int) string, family string) {
+	b.t.Helper()
+	var all strings.Builder
+	for i := range b.rows {
+		all.WriteString(row(i) + "\n")
+	}
+	write(b.t, filepath.Join(b.dir, "tasks.jsonl"), all.String())
+	write(b.t, filepath.Join(b.dir, "manifest.yaml"), "id: judged\nversion: 1\ndefaults: {family: "+family+"}\n")
+}
+
+// rubricRow is a row whose rubric is in words.
+func (b *judgeBench) rubricRow(i int) string {
+	return fmt.Sprintf(`{"id": "t%d", "input": {"prompt": "What is the capital of country %d?"}, "eval": {"rubric": "hidden-rubric: names city %d and no other.", "reference_answer": %q}}`, i, i, i, b.right(i))
 }
 
 // right is the reference of a row.
@@ -661,17 +673,22 @@ func TestJudgeReverify(t *testing.T) {
 	}
 }
 
-// TestJudgeKilled: a run that is killed at any point asks no vote again that was answered.
+// TestJudgeKilled: a run that is killed at any of 20 random points asks no vote again that was
+// answered: of canaries, of rubrics, and of answers that are read.
 func TestJudgeKilled(t *testing.T) {
 	t.Parallel()
-	b := newJudgeBench(t, judgetest.Careful, 4)
+	_, seed := killsAndSeed(t)
+	t.Logf("%s=%d", envSeed, seed)
+	draw := rand.New(rand.NewPCG(seed, 0))
+	b := newJudgeBench(t, judgetest.CarefulReader(), 4)
 	b.configure("  votes: 1\n")
-	b.submit(func(i int) string { return b.right(i) + "\n\n(submitted)" })
+	b.pack(func(i int) string { return []string{b.rubricRow(i), readRow(i)}[i%2] }, "free_response")
+	b.submit(func(i int) string { return []string{b.right(i) + "\n\n(submitted)", prose(judgetest.City(i))}[i%2] })
 	args := []string{"run", "--config", b.config, "--env-file", filepath.Join(b.dir, "env"), "--agent", "replay:" + b.answers, "-q"}
-	const all = 4*14 + 4
+	all := 2*judge.CanariesPerRow() + 2*judge.CanariesPerReadRow() + 4
 	kills := 0
-	for n := range 20 {
-		at, seen := 1+n*(all-1)/19, 0
+	for range 20 {
+		at, seen := 1+draw.IntN(all-judgeAtOnce), 0
 		b.server.Reset()
 		cmd := command(t, nil, append(args, "--force")...)
 		b.server.After = func() {

@@ -21,21 +21,13 @@ import (
 func newReadBench(t *testing.T, of judgetest.Character, rows int) *judgeBench {
 	t.Helper()
 	b := newJudgeBench(t, of, rows)
-	b.pack(func(i int) string {
-		return fmt.Sprintf(`{"id": "t%d", "input": {"question": "What is the capital of country %d?"}, "eval": {"accepted_answers": [%q], "match": {"extract": "judge"}}}`, i, i, judgetest.City(i))
-	}, "short_answer")
+	b.pack(readRow, "short_answer")
 	return b
 }
 
-// pack writes the rows of a family.
-func (b *judgeBench) pack(row func(i int) string, family string) {
-	b.t.Helper()
-	var all strings.Builder
-	for i := range b.rows {
-		all.WriteString(row(i) + "\n")
-	}
-	write(b.t, filepath.Join(b.dir, "tasks.jsonl"), all.String())
-	write(b.t, filepath.Join(b.dir, "manifest.yaml"), "id: read\nversion: 1\ndefaults: {family: "+family+"}\n")
+// readRow is a row whose answer a judge may read.
+func readRow(i int) string {
+	return fmt.Sprintf(`{"id": "t%d", "family": "short_answer", "input": {"question": "What is the capital of country %d?"}, "eval": {"accepted_answers": [%q], "match": {"extract": "judge"}}}`, i, i, judgetest.City(i))
 }
 
 // prose says an answer in words that no rule reads.
