@@ -55,21 +55,24 @@ func newSalt() (s digest.Salt) {
 	return s
 }
 
-// tryJudge tries a judge on a pack, unless none is configured or no row asks for one.
-func (a *app) tryJudge(ctx context.Context, f judgeFlags, t *config.Tester, w *workload.Workload) error {
+// tryJudge tries a judge on a pack, and returns it for the pack's own solutions. It is nil
+// if none is configured or no row asks for one.
+func (a *app) tryJudge(ctx context.Context, f judgeFlags, t *config.Tester, w *workload.Workload) (judge.Judge, error) {
 	s, err := f.settings(t)
 	if err != nil || s == nil || !w.AsksJudge() {
-		return err
+		return nil, err
 	}
 	s.Unchecked = false // it is tried whatever a run would do
 	around, err := f.around(a.notice)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	asIs := w.Families // rows that a judge decides are not scored here
-	defer func() { w.Families = asIs }()
-	_, err = setup.OpenJudge(ctx, &scoring.Scorer{}, setup.JudgeConfig{Settings: s, Around: around, Work: w, Salt: newSalt(), Workers: judgeWorkers, Say: a.notice})
-	return err
+	var opened scoring.Scorer
+	_, err = setup.OpenJudge(ctx, &opened, setup.JudgeConfig{Settings: s, Around: around, Work: w, Salt: newSalt(), Workers: judgeWorkers, Say: a.notice})
+	if n := w.Judged(); err == nil && n > 0 {
+		a.notice(fmt.Sprintf("asking the judge about the reference and about a meaningless word, of %s: %s", console.Plural(n, "row"), console.Plural(2*n*s.Votes, "request")))
+	}
+	return opened.Judge, err
 }
 
 // judgeWorkers is how many questions a judge gets at the same time.

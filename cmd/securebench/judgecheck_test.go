@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/judge"
 	"securebench/internal/judge/agreement"
 	"securebench/internal/judge/judgetest"
 )
@@ -209,5 +210,55 @@ func TestJudgeCheckRefuses(t *testing.T) {
 		if code != exitUsage || !strings.Contains(stderr, want) || len(b.server.Questions()) != 0 {
 			t.Errorf("%v: exit %d after %d questions: %s", args, code, len(b.server.Questions()), stderr)
 		}
+	}
+}
+
+// TestValidateAsksTheJudge: with a judge, the reference of each row that it decides has to
+// pass, and a meaningless word to fail. Rows whose answers it reads are for their rule.
+func TestValidateAsksTheJudge(t *testing.T) {
+	b := newJudgeBench(t, judgetest.CarefulReader(), 6)
+	validate := func(args ...string) (int, string) {
+		code, stdout, stderr := b.call(append([]string{"validate", b.config, "--env-file", filepath.Join(b.dir, "env"), "--progress", "none"}, args...)...)
+		return code, stdout + stderr
+	}
+	b.pack(func(i int) string { return []string{b.rubricRow(i), readRow(i)}[i%2] }, "free_response")
+	code, said := validate()
+	want := 3*(3*judge.CanariesPerRow()+3*judge.CanariesPerReadRow()) + 3*2*3
+	if code != 0 || !strings.Contains(said, "6 tasks: 6 valid, 0 with problems, 0 skipped") || len(b.server.Questions()) != want ||
+		!strings.Contains(said, "asking the judge about the reference and about a meaningless word, of 3 rows: 18 requests") {
+		t.Errorf("exit %d after %d questions, want %d: %s", code, len(b.server.Questions()), want, said)
+	}
+	b.pack(func(i int) string {
+		if i == 5 {
+			return `{"id": "t5", "input": {"prompt": "Q?"}, "eval": {"rubric": "Says it."}}`
+		}
+		return b.rubricRow(i)
+	}, "free_response")
+	if code, said := validate(); code != 0 || !strings.Contains(said, "6 tasks: 5 valid, 0 with problems, 1 skipped") {
+		t.Errorf("a row without a reference: exit %d: %s", code, said)
+	}
+	// One reference of 15 that the judge does not accept: the canaries take it, this does not.
+	b.rows = 15
+	b.pack(func(i int) string {
+		if i == 14 {
+			return strings.Replace(b.rubricRow(i), `"rubric": "hidden-rubric:`, `"rubric": "hidden-rubric (broken):`, 1)
+		}
+		return b.rubricRow(i)
+	}, "free_response")
+	b.server.Of = func(p judgetest.Paper) ([]judgetest.Finding, bool) {
+		findings, refuses := judgetest.Careful(p)
+		if strings.Contains(p.User, "(broken)") && strings.EqualFold(p.Answer, p.Reference) {
+			for i := range findings {
+				findings[i] = judgetest.Finding{ID: findings[i].ID}
+			}
+		}
+		return findings, refuses
+	}
+	if code, said := validate(); code != exitProblems || !strings.Contains(said, "15 tasks: 14 valid, 1 with problems, 0 skipped") || !strings.Contains(said, "the judge does not find the rubric met") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	b.configure(fmt.Sprintf("  votes: 1\n  budget: {requests: %d}\n", judge.MaxSpecimens*judge.CanariesPerRow()+5))
+	if code, said := validate("-w", "1"); code != exitRefused || !strings.Contains(said, "the judge's budget is spent before every row was checked (raise judge.budget, or give --limit)") {
+		t.Errorf("a spent budget: exit %d: %s", code, said)
 	}
 }

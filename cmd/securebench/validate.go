@@ -45,7 +45,8 @@ significantly more rows than chance, a warning says so: the pack can be answered
 without reading it.
 
 With a judge (--judge, or the judge section of a tester YAML as PACK), it is tried with
-its canaries on rows that ask for one, as before a run, which asks its provider.
+its canaries on rows that ask for one, as before a run, and then decides about the
+references of the rows with a rubric in words. Without one these rows are skipped.
 
 The exit code is 14 if a check failed, or the judge its canaries. With --strict it is also 14 if a baseline
 beats chance, and 11 if the pack itself has warnings, for example because it has
@@ -99,7 +100,8 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	for _, warning := range w.Warnings {
 		a.say("warning: %v", warning)
 	}
-	if err := a.tryJudge(ctx, f.judge, tester, w); err != nil {
+	j, err := a.tryJudge(ctx, f.judge, tester, w)
+	if err != nil {
 		return err
 	}
 	report := validate.NewReport(a.stdout, f.json, w.Location.Tasks, w.Families)
@@ -109,7 +111,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		shown.Event(v.Event())
 		report.Add(v)
 	}
-	if err := validate.Pack(ctx, w, a.engine(), tester, a.notice, begin, add); err != nil {
+	if err := validate.Pack(ctx, w, j, a.engine(), tester, a.notice, begin, add); err != nil {
 		return err
 	}
 	hide() // before the table

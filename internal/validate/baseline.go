@@ -34,7 +34,7 @@ type rowBaselines struct {
 // tryBaselines scores what the baselines of the task's family answer. Families that
 // need a sandbox for it have none.
 func (cfg Config) tryBaselines(ctx context.Context, t task.Task, v family.Verifier, fam family.Family, at family.Case) (*rowBaselines, error) {
-	if len(fam.Baselines) == 0 {
+	if len(fam.Baselines) == 0 || fam.Basis(at.Evaluator) == verdict.Judged { // each would cost a judge's votes
 		return nil, nil
 	}
 	n := len(fam.Baselines)

@@ -17,6 +17,7 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/judge"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/commit"
 	"securebench/internal/progress"
@@ -159,7 +160,7 @@ func (cfg Config) validate(ctx context.Context, t task.Task) (Result, error) {
 	switch {
 	case err == nil:
 		return v, nil
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, judge.ErrSpent):
 		return v, err
 	case agent.Unusable(err):
 		v.unchecked(verdict.Pending, verdict.PackFault, err)
@@ -182,7 +183,11 @@ func (v *Result) unchecked(o verdict.Outcome, why verdict.Reason, err error) {
 // try tries the candidates of a task.
 func (cfg Config) try(ctx context.Context, t task.Task, v *Result) error {
 	verifier, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
-	if reason, _ := fam.Unscored(t, verifier); reason != "" {
+	switch reason, _ := fam.Unscored(t, verifier); reason {
+	case "":
+	case verdict.Budget:
+		return errSpent
+	default:
 		v.Skipped = reason
 		return nil
 	}
@@ -196,6 +201,10 @@ func (cfg Config) try(ctx context.Context, t task.Task, v *Result) error {
 	ref, hasReference, err := fam.Solution(ctx, verifier, c)
 	if err != nil {
 		return err
+	}
+	if !hasReference && fam.Basis(c.Evaluator) == verdict.Judged { // its canaries may do
+		v.Skipped = verdict.CandidateMissing
+		return nil
 	}
 	tried, err := cfg.probes(ctx, t, fam, ref, hasReference)
 	if err != nil {
@@ -341,12 +350,35 @@ func (cfg Config) check(ctx context.Context, v family.Verifier, at family.Case, 
 	return c, err
 }
 
-// Pack validates the used rows of a pack with the limits of cfg; begin is called before
-// each, and done after it, one at a time.
-func Pack(ctx context.Context, w *workload.Workload, open scoring.EngineOpener, cfg *config.Tester, notice func(string), begin func(task.Task), done func(Result)) (err error) {
+// rubrics is a judge that decides rubrics. It reads no answers: the rule of a row reads its
+// own solution, or that is what is wrong with it.
+type rubrics struct{ judge.Judge }
+
+// Decide decides by a rubric.
+func (r rubrics) Decide(ctx context.Context, q judge.Question) (judge.Decision, error) {
+	if q.Right != nil {
+		return judge.Decision{Outcome: verdict.Failed}, nil
+	}
+	d, err := r.Judge.Decide(ctx, q)
+	if err == nil && d.Reason == verdict.Budget {
+		err = errSpent
+	}
+	return d, err
+}
+
+// errSpent ends a validation: what no judge was asked about is not checked.
+var errSpent = fault.Errorf(fault.Refused, "%w before every row was checked (raise judge.budget, or give --limit)", judge.ErrSpent)
+
+// Pack validates the used rows of a pack with the limits of cfg, and with a judge unless it
+// is nil; begin is called before each, and done after it, one at a time.
+func Pack(ctx context.Context, w *workload.Workload, j judge.Judge, open scoring.EngineOpener, cfg *config.Tester, notice func(string), begin func(task.Task), done func(Result)) (err error) {
 	s, err := scoring.OpenForReview(ctx, runName, w, open, cfg, true, notice)
 	if err != nil {
 		return err
+	}
+	if j != nil {
+		s.Judge = rubrics{j}
+		s.MakeVerifiers(w.Families, runName, cfg, s.Workers)
 	}
 	var temp scratch
 	defer func() { err = errors.Join(err, s.Close(), temp.Close()) }()
