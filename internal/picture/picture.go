@@ -32,6 +32,7 @@ const (
 var (
 	ErrType   = errors.New("is none of PNG, JPEG, WebP, GIF and PDF")
 	ErrSize   = fmt.Errorf("declares more than %d megapixels, or more than %d on a side", MaxPixels/1_000_000, MaxSide)
+	ErrSizes  = errors.New("declares two sizes that differ")
 	ErrBroken = errors.New("is broken: its header cannot be read")
 )
 
@@ -76,6 +77,8 @@ func read(r io.Reader, whole bool) (Info, error) {
 		return Info{}, fmt.Errorf("reading a picture: %w", s.err)
 	case s.Type == PDF:
 		return s.Info, nil
+	case s.differ:
+		return Info{}, ErrSizes
 	case s.Width <= 0 || s.Height <= 0:
 		return Info{}, ErrBroken
 	case s.Width > MaxSide || s.Height > MaxSide || s.Width*s.Height > MaxPixels:
@@ -91,7 +94,9 @@ type scanner struct {
 	in    *bufio.Reader
 	whole bool // texts are wanted, too
 	kept  int  // bytes of texts
-	err   error
+	// differ says that sizes are declared that must be the same and are not.
+	differ bool
+	err    error
 }
 
 // format returns what reads a file with this beginning, nil for an unknown one.
@@ -227,11 +232,13 @@ func (s *scanner) jpeg() {
 	}
 }
 
-// webp walks through the chunks of a WebP.
+// webp walks through the chunks of a WebP. One that begins with its canvas has a picture of
+// the same size behind it, or frames.
 func (s *scanner) webp() {
 	s.skip(12)
+	drawn := false // a picture or a frame was seen
 	for range maxParts {
-		if s.done() {
+		if s.err != nil || drawn && !s.whole {
 			return
 		}
 		h := s.take(8)
@@ -240,7 +247,7 @@ func (s *scanner) webp() {
 			return
 		}
 		left := int(n)
-		const most = 10
+		const most, frame = 10, 12
 		switch {
 		case kind == "EXIF" || kind == "XMP ":
 			s.text(left)
@@ -248,6 +255,12 @@ func (s *scanner) webp() {
 		case (kind == "VP8 " || kind == "VP8L" || kind == "VP8X") && left >= most:
 			s.canvas(kind, s.take(most))
 			left -= most
+			drawn = drawn || kind != "VP8X"
+		case kind == "ANMF" && left >= frame:
+			b := s.take(frame)
+			s.size(wide(b[6:])+1, wide(b[9:])+1)
+			left -= frame
+			drawn = true
 		}
 		s.skip(left + int(n&1))
 	}
@@ -255,17 +268,24 @@ func (s *scanner) webp() {
 
 // canvas reads the size in the first ten bytes of a chunk of a WebP.
 func (s *scanner) canvas(kind string, b []byte) {
+	var width, height uint32
 	switch {
 	case kind == "VP8X":
-		wide := func(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
-		s.size(wide(b[4:])+1, wide(b[7:])+1)
+		width, height = wide(b[4:])+1, wide(b[7:])+1
 	case kind == "VP8L" && b[0] == 0x2f:
 		bits := binary.LittleEndian.Uint32(b[1:])
-		s.size(bits&0x3fff+1, bits>>14&0x3fff+1)
+		width, height = bits&0x3fff+1, bits>>14&0x3fff+1
 	case kind == "VP8 " && bytes.Equal(b[3:6], []byte{0x9d, 0x01, 0x2a}):
-		s.size(uint32(binary.LittleEndian.Uint16(b[6:])&0x3fff), uint32(binary.LittleEndian.Uint16(b[8:])&0x3fff))
+		width, height = uint32(binary.LittleEndian.Uint16(b[6:])&0x3fff), uint32(binary.LittleEndian.Uint16(b[8:])&0x3fff)
+	default:
+		return
 	}
+	s.differ = s.differ || s.Width > 0 && (int(width) != s.Width || int(height) != s.Height)
+	s.size(width, height)
 }
+
+// wide reads a number of three bytes.
+func wide(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
 
 // gif walks through the blocks of a GIF. A frame may be larger than what the file
 // declares as a whole.

@@ -65,8 +65,13 @@ func webpOf(kind string, data []byte, more ...byte) []byte {
 	return slices.Concat([]byte("RIFF"), binary.LittleEndian.AppendUint32(nil, uint32(len(body))), body)
 }
 
+func webpChunk(kind string, data []byte) []byte {
+	return slices.Concat([]byte(kind), binary.LittleEndian.AppendUint32(nil, uint32(len(data))), data)
+}
+
 func TestSize(t *testing.T) {
 	t.Parallel()
+	canvas, lossy := []byte{0, 0, 0, 0, 0x3f, 0x01, 0, 0xef, 0, 0}, []byte{0, 0, 0, 0x9d, 0x01, 0x2a, 0x40, 0x01, 0xf0, 0x00}
 	for name, tt := range map[string]struct {
 		file          []byte
 		media         string
@@ -75,9 +80,11 @@ func TestSize(t *testing.T) {
 		"png":       {pngOf(t, 240, 180), PNG, 240, 180},
 		"jpeg":      {jpegOf(t, 31, 7), JPEG, 31, 7},
 		"gif":       {gifOf(t, 12, 34), GIF, 12, 34},
-		"webp":      {webpOf("VP8 ", []byte{0, 0, 0, 0x9d, 0x01, 0x2a, 0x40, 0x01, 0xf0, 0x00}), WebP, 320, 240},
+		"webp":      {webpOf("VP8 ", lossy), WebP, 320, 240},
 		"lossless":  {webpOf("VP8L", []byte{0x2f, 0x3f, 0xc1, 0x3b, 0, 0, 0, 0, 0, 0}), WebP, 320, 240},
-		"extended":  {webpOf("VP8X", []byte{0, 0, 0, 0, 0x3f, 0x01, 0, 0xef, 0, 0}), WebP, 320, 240},
+		"extended":  {webpOf("VP8X", canvas, webpChunk("VP8 ", lossy)...), WebP, 320, 240},
+		"no pixels": {webpOf("VP8X", canvas), WebP, 320, 240},
+		"moving":    {webpOf("VP8X", canvas, webpChunk("ANMF", []byte{0, 0, 0, 0, 0, 0, 9, 0, 0, 9, 0, 0, 1, 0, 0, 0})...), WebP, 320, 240},
 		"pdf":       {[]byte("%PDF-1.7\n…"), PDF, 0, 0},
 		"the limit": {declaring(8000, 8000), PNG, 8000, 8000},
 	} {
@@ -109,6 +116,8 @@ func TestRefused(t *testing.T) {
 		"wide":            {declaring(1<<31-1, 1), ErrSize},
 		"overflowing":     {declaring(1<<32-1, 1<<32-1), ErrSize},
 		"webp":            {webpOf("VP8X", []byte{0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}), ErrSize},
+		"webp twice":      {webpOf("VP8X", []byte{0, 0, 0, 0, 9, 0, 0, 9, 0, 0}, webpChunk("VP8L", []byte{0x2f, 0xff, 0xff, 0xff, 0x0f, 0, 0, 0, 0, 0})...), ErrSizes},
+		"webp frame":      {webpOf("VP8X", []byte{0, 0, 0, 0, 9, 0, 0, 9, 0, 0}, webpChunk("ANMF", []byte{0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0})...), ErrSize},
 		"nothing of it":   {declaring(0, 9), ErrBroken},
 		"cut short":       {declaring(9, 9)[:20], ErrBroken},
 		"jpeg of nothing": {[]byte("\xff\xd8\xff\xd9" + strings.Repeat("\x00", 32)), ErrBroken},
