@@ -169,3 +169,50 @@ func TestWithoutAssets(t *testing.T) {
 		t.Errorf("a resume with the files: exit %d\n%s", code, stderr)
 	}
 }
+
+// TestReportMeasures: what a candidate that did not pass came to is in a report only where
+// the operator asks for it, and never in one of a published copy.
+func TestReportMeasures(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pack, _ := samplePack[pictureRow](t, "pictures-sample")
+	out, answers := filepath.Join(dir, "out"), filepath.Join(dir, "answers.jsonl")
+	write(t, answers, `{"task_id": "pictures/brand", "attempt": 1, "text": "breeze"}`+"\n"+`{"task_id": "pictures/brand", "attempt": 2, "text": "breezy"}`+"\n")
+	if res := securebench(t, nil, "run", pack, "--task", "pictures/brand", "--attempts", "2", "--agent", "replay:"+answers, "-o", out, "-q"); res.code != exitDone || !strings.Contains(res.stdout, "passed=1") {
+		t.Fatalf("exit %d: %s%s", res.code, res.stdout, res.stderr)
+	}
+	report := func(args ...string) string {
+		t.Helper()
+		res := securebench(t, nil, append([]string{"report", out}, args...)...)
+		if res.code != exitDone {
+			t.Fatalf("report %s: exit %d: %s", args, res.code, res.stderr)
+		}
+		return res.stdout
+	}
+	page, xml := filepath.Join(dir, "page.html"), filepath.Join(dir, "junit.xml")
+	const passes, all = `{"name":"vqa","of":"passed","attempts":1,"mean":1}`, `{"name":"vqa","of":"all","attempts":2,"mean":0.65}` // (1 + 0.3) / 2
+	for _, tt := range []struct {
+		args       []string
+		want, lack string
+	}{
+		{nil, passes, all},
+		{[]string{"--measures"}, all, passes},
+	} {
+		text := strings.Join(strings.Fields(report(append(tt.args, "--json", "--html", page, "--junit", xml)...)), "")
+		if !strings.Contains(text, tt.want) || strings.Contains(text, tt.lack) {
+			t.Errorf("report %s: %s", tt.args, text)
+		}
+		for _, name := range []string{page, xml} {
+			file, err := os.ReadFile(name)
+			if err != nil || strings.Contains(string(file), "0.65") != (tt.args != nil) {
+				t.Errorf("report %s: %s, %v", tt.args, file, err)
+			}
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(out, "restricted")); err != nil {
+		t.Fatal(err)
+	}
+	if res := securebench(t, nil, "report", out, "--measures"); res.code != exitUsage || !strings.Contains(res.stderr, "--measures: this is a published copy") {
+		t.Errorf("a published copy: exit %d: %s%s", res.code, res.stdout, res.stderr)
+	}
+}
