@@ -54,14 +54,28 @@ var (
 	prefers = lazyregexp.New(`\b(?:prefer|favou?r|pick) (Option \([ABab]\)|[AB]\b)(?: (?:over|to) (?:Option \([ABab]\)|[AB]\b))?`)
 	than    = lazyregexp.New(`\b(better|stronger|preferable|preferred|superior)((?: overall)?) (?:than|to|over) (?:Option \([ABab]\)|[AB]\b)`)
 	reasons = lazyregexp.New(`\b(is (?:the |slightly |significantly |much )*(?:better|stronger|preferable|preferred|superior)(?: one| candidate| response| output| answer| overall)?),? (?:because|since) [^.\n]*`)
+	// elements hold a verdict alone on its lines.
+	elements = lazyregexp.New(`(?im)^[ \t]*<verdict>\s*([^<\n]*?)\s*</verdict>[ \t]*$`)
+	// comparisons, draws and graded are whole lines, with at most a mark before them: what
+	// else is there may deny them. A alone is a label nowhere else, and how much better one
+	// is does not matter.
+	comparisons = lazyregexp.New(`^([ \t*_]*(?:(?:My |my )?(?:Final |final )?(?:Verdict|verdict|Answer|answer|Preference|preference)(?: is)?[ \t*_]*:)?[ \t*_]*)` +
+		`(?:Option \()?([AB])\)?[ \t]*(>{1,2}|<{1,2}|=)[ \t]*(?:Option \()?([AB])\)?([ \t*_.]*)$`)
+	draws  = lazyregexp.New(`(?i)(\b(?:it['’]s|it is) a |(?:^|:)[ \t*_"]*)draw(\b[ \t*_".!]*)$`)
+	graded = lazyregexp.New(`^([ \t*_]*)([AB]) is (?:(?:slightly|marginally|somewhat|clearly|significantly|much|far|a bit|a little) )?` +
+		`(?:better|stronger|preferable|superior)(?: overall)?(?: (?:than|to) [AB])?([ \t*_.!]*)$`)
+	// sure is what may stand before a mark, and nothing else, though it has a word that
+	// denies.
+	sure = lazyregexp.New(`(?i)^\W*(?:without|beyond) (?:a|any) doubt\W*$`)
 	// members are names of JSON members that hold a verdict.
 	members = lazyregexp.New(`(?i)"(?:preference|preferred|winner|better|best|verdict|judge?ment)"(\s*:)`)
 )
 
 // plainly writes the verdicts of a text in the forms of answers. It reports false for one
-// with different marks in brackets, or a verdict in words that is another than theirs. Where there is one, boxes are of what is judged.
+// with marks in brackets or comparisons that differ, or a verdict in words that is another
+// than theirs. Where there is a mark, boxes are of what is judged.
 func plainly(text string) (string, bool) {
-	text = answer.Said(text)
+	text = elements.ReplaceAllString(answer.Said(text), "Verdict: $1")
 	mark, one := "", true
 	text = brackets.ReplaceAllStringFunc(text, func(s string) string {
 		s = strings.ToUpper(strings.Join(strings.Fields(strings.Trim(s, "[]")), ""))
@@ -75,15 +89,45 @@ func plainly(text string) (string, bool) {
 			one = one && strings.EqualFold(m[1], bracketed(mark))
 		}
 		text = text[strings.LastIndexAny(text[:last], "\r\n")+1:] // all marks are the same
-		text = strings.ReplaceAll(boxes.Replace(text), openMark, `\boxed{`)
+		text = held.ReplaceAllString(strings.ReplaceAll(boxes.Replace(text), openMark, `\boxed{`), `$1"$2"`)
 	}
-	text = held.ReplaceAllString(text, `$1"$2"`)
-	text = names.ReplaceAllString(text, "Option ($1$2$3)")
-	text = prefers.ReplaceAllString(text, "choose $1")
-	text = wins.ReplaceAllString(text, "$1 is better")
-	text = than.ReplaceAllString(text, "$1$2")
-	text = reasons.ReplaceAllString(text, "$1")
-	return members.ReplaceAllString(text, `"answer"$1`), one
+	text, same := lines(names.ReplaceAllString(text, "Option ($1$2$3)"))
+	for _, form := range []struct {
+		has  string // what no text without is of this form
+		is   *lazyregexp.Regexp
+		with string
+	}{
+		{"", prefers, "choose $1"}, {" wins", wins, "$1 is better"}, {" than ", than, "$1$2"}, {" to ", than, "$1$2"}, {" over ", than, "$1$2"},
+		{"because ", reasons, "$1"}, {"since ", reasons, "$1"}, {`"`, members, `"answer"$1`},
+	} {
+		if strings.Contains(text, form.has) {
+			text = form.is.ReplaceAllString(text, form.with)
+		}
+	}
+	return text, one && same
+}
+
+// maxLine is the longest line that is a verdict as a whole.
+const maxLine = 80
+
+// lines writes whole lines that are verdicts in the form of answers. It reports false for
+// comparisons that differ.
+func lines(text string) (string, bool) {
+	label, same := "", true
+	all := strings.Split(text, "\n")
+	for i, line := range all {
+		if len(line) > maxLine {
+			continue
+		}
+		if m := comparisons.FindStringSubmatch(line); m != nil && m[2] != m[4] {
+			got := bracketed(m[2] + m[3] + m[4])
+			same = same && (label == "" || label == got)
+			label, line = got, m[1]+got+m[5]
+		}
+		line = draws.ReplaceAllString(line, "${1}tie$2")
+		all[i] = graded.ReplaceAllString(line, "${1}Option ($2) is better$3")
+	}
+	return strings.Join(all, "\n"), same
 }
 
 // held is a mark that is the value of a member, and plain is a verdict in words that ends
@@ -142,7 +186,7 @@ func (r reader) Read(q *answer.Question, st answer.Statement) answer.Reading[com
 	}
 	if before := strings.TrimRight(st.Before, " *_`"); !strings.HasSuffix(before, ":") {
 		words := q.Words(before)
-		if q.Opposes(words[max(0, len(words)-2):], nil) != nil {
+		if !sure.MatchString(before) && q.Opposes(words[max(0, len(words)-2):], nil) != nil {
 			return answer.Reading[compare.Set]{Finding: answer.Unclear, Why: "a word before the verdict denies it"}
 		}
 	}

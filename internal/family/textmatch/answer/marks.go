@@ -75,8 +75,8 @@ func (r *reader) declared(s *Sentence, p plain, i int) bool {
 // mark returns the length of the longest mark of the pack that a text begins with.
 func (o Options) mark(s string) (n int) {
 	for _, m := range o.Marks {
-		if len(m) <= len(s) && foldASCII(s[:len(m)]) == foldASCII(m) {
-			n = max(n, len(m))
+		if len(m) > n && beginsASCII(s, m) {
+			n = len(m)
 		}
 	}
 	return n
@@ -91,15 +91,24 @@ func (p plain) declaredEnd(s *Sentence, i int, o Options) int {
 	return at
 }
 
-// foldASCII lowers the capital letters of ASCII, so that offsets stay.
-func foldASCII(s string) string {
-	b := []byte(s)
-	for i, c := range b {
+// beginsASCII reports whether a text begins with another one, whatever the case of the
+// letters of ASCII: of those only, so that offsets stay.
+func beginsASCII(s, head string) bool {
+	if len(s) < len(head) {
+		return false
+	}
+	lower := func(c byte) byte {
 		if c >= 'A' && c <= 'Z' {
-			b[i] = c | 0x20
+			c |= 0x20
+		}
+		return c
+	}
+	for i := range len(head) {
+		if lower(s[i]) != lower(head[i]) {
+			return false
 		}
 	}
-	return string(b)
+	return true
 }
 
 // marked reads the noun of a mark at the word i, and returns what it leads to and where

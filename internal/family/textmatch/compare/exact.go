@@ -142,7 +142,10 @@ func (k *Choices) labelled(cuts [layers]cut) Set {
 			}
 		}
 	}
-	for _, c := range cuts {
+	for layer, c := range cuts {
+		if layer > 0 && c.core == cuts[layer-1].core {
+			continue
+		}
 		for _, rest := range k.afterLabel(c.core) {
 			if both := k.text(rest) & k.label(c.core[:1]); both != 0 {
 				return both
