@@ -63,6 +63,9 @@ func TestWrites(t *testing.T) {
 // TestManyTests: lists of half a million tests are read in time that grows with
 // their length.
 func TestManyTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this computes for long, one thing at a time")
+	}
 	var list strings.Builder
 	for i := range 500_000 {
 		fmt.Fprintf(&list, `"t::%d",`, i)

@@ -35,6 +35,9 @@ func hostileRows(t testing.TB) map[string]*key {
 // TestHostileTexts ends: texts of the length of a statement, which are read whole, once
 // took minutes.
 func TestHostileTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this computes for long, one thing at a time")
+	}
 	rows := hostileRows(t)
 	for _, unit := range hostile {
 		for _, k := range rows {
@@ -47,6 +50,9 @@ func TestHostileTexts(t *testing.T) {
 // TestLongTexts: of a text of any length an end of the same length is read, so that four
 // times the text costs no more than copies of it.
 func TestLongTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this computes for long, one thing at a time")
+	}
 	k := hostileRows(t)["number"]
 	for _, name := range []string{"lines", "boxes", "marked sentences", "tags", "formulas", "words"} {
 		allocated := func(size int) int64 {

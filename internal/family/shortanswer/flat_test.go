@@ -18,6 +18,9 @@ import (
 // numbers, texts, and mathematical expressions that are refused before any sandbox or
 // equal as texts.
 func TestRowsLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this computes for long, one thing at a time")
+	}
 	v := Family().NewVerifier(family.Resources{})
 	defer func() {
 		if err := v.Close(t.Context()); err != nil {

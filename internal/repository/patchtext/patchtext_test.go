@@ -234,6 +234,9 @@ func TestBare(t *testing.T) {
 // TestWork: a patch that fits nowhere, almost everywhere, costs a bounded time.
 func TestWork(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: this computes for long, one thing at a time")
+	}
 	many := strings.Repeat("x\n", 100_000)
 	patch := "--- a/f\n+++ b/f\n@@ -5,20001 +5,20001 @@\n" + strings.Repeat(" x\n", 20_000) + "-y\n+z\n"
 	if _, _, err := (tree{"f": many}).canonical(patch); err == nil || !strings.Contains(err.Error(), "too long") {
