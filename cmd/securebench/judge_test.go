@@ -691,13 +691,19 @@ func TestJudgeKilled(t *testing.T) {
 		at, seen := 1+draw.IntN(all-judgeAtOnce), 0
 		b.server.Reset()
 		cmd := command(t, nil, append(args, "--force")...)
-		b.server.After = func() {
+		started := make(chan struct{})
+		b.server.After(func() {
 			if seen++; seen == at {
+				<-started
 				_ = cmd.Process.Kill() // it has the answer, or is about to
 			}
+		})
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
-		_ = cmd.Run()
-		b.server.After = nil
+		close(started)
+		_ = cmd.Wait()
+		b.server.After(nil)
 		if cmd.ProcessState.ExitCode() < 0 {
 			kills++
 		}

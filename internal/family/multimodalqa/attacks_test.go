@@ -124,6 +124,9 @@ func TestAttacks(t *testing.T) {
 // TestLongTexts: 3 MiB are read once and compared with nothing (M7).
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: this computes for long, one thing at a time")
+	}
 	v := newVerifier(family.Resources{})
 	for _, unit := range []string{"7", "7 ", "Paris ", `\boxed{7}`, "é"} {
 		text := strings.Repeat(unit, 3<<20/len(unit))

@@ -17,10 +17,9 @@ type Server struct {
 	Model string // "" is the one that is asked for
 	// Before may answer in the place of the model, and reports whether it did.
 	Before func(w http.ResponseWriter, user string) bool
-	// After is called after each answer, one at a time; nil is not.
-	After func()
 
 	mu        sync.Mutex
+	after     func()
 	questions []string
 	keys      []string
 }
@@ -96,9 +95,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.After != nil {
-		s.After()
+	if s.after != nil {
+		s.after()
 	}
+}
+
+// After has a function called after each answer, one at a time; nil is not.
+func (s *Server) After(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after = f
 }
 
 // Reset forgets what came.
