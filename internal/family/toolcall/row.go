@@ -162,6 +162,14 @@ func (k *key) expect(item calls.Value, path []string) (e expected, err error) {
 	return e, nil
 }
 
+// names are what calls may name the tools.
+func (k *key) names() (out []string) {
+	for _, t := range k.tools {
+		out = append(out, t.name, toolschema.Name(t.name))
+	}
+	return out
+}
+
 // find returns the tool that a call names: by its name, or by the name that providers of
 // models make of it, if that is no other tool's as well.
 func (k *key) find(c calls.Call) (name string, ok bool) {

@@ -12,6 +12,10 @@ package toolcall
 
 import (
 	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/family"
 	"securebench/internal/family/textmatch"
@@ -22,22 +26,48 @@ import (
 )
 
 // newVerifier returns the family's verifier. It needs no sandbox.
-func newVerifier(family.Resources) family.Verifier { return textmatch.NewVerifier(readRow) }
+func newVerifier(family.Resources) family.Verifier {
+	return textmatch.NewVerifier((&rows{kept: map[string]*key{}}).read)
+}
 
-func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
-	k, err := keyOf(v)
+// rows keeps the rows that were read: their schemas are compiled once, and not for each
+// attempt.
+type rows struct {
+	mu   sync.Mutex
+	kept map[string]*key // by what is read
+}
+
+// maxKept is the most rows that are kept. Attempts at one come close together.
+const maxKept = 64
+
+func (r *rows) read(v task.EvaluatorView) (textmatch.Scorer, error) {
+	tools, list, how := valuesOf(v)
+	content := strings.Join([]string{string(tools), string(list), string(how)}, "\x00")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.kept[content]; k != nil {
+		return k, nil
+	}
+	k, err := newKey(tools, list, how)
 	if err != nil {
 		return nil, fmt.Errorf("reading the expected calls of task %s: %w", v.ID(), err)
 	}
+	if len(r.kept) == maxKept {
+		clear(r.kept)
+	}
+	r.kept[content] = k
 	return k, nil
 }
 
 // keyOf reads what the row of a task expects.
-func keyOf(v task.EvaluatorView) (*key, error) {
-	tools, _ := v.Get("tools")
-	list, _ := v.Get("expected_calls")
-	how, _ := v.Get("match")
-	return newKey(tools.Value, list.Value, how.Value)
+func keyOf(v task.EvaluatorView) (*key, error) { return newKey(valuesOf(v)) }
+
+func valuesOf(v task.EvaluatorView) (tools, list, how jsontext.Value) {
+	of := func(name string) jsontext.Value {
+		r, _ := v.Get(name)
+		return r.Value
+	}
+	return of("tools"), of("expected_calls"), of("match")
 }
 
 // Match scores a candidate.
@@ -62,6 +92,11 @@ func (k *key) score(candidate string, cut bool) family.Verdict {
 		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	list, state := read(said)
+	if state != calls.Nothing && len(k.expected) == 0 && k.match.Rule == ruleJSON {
+		if rest, ok := calls.WithoutCode(said, k.names()); ok { // a decline may explain itself
+			list, state = read(rest)
+		}
+	}
 	metadata["stated_calls"] = len(list)
 	switch {
 	case state == calls.Ambiguous:

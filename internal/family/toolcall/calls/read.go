@@ -3,6 +3,8 @@ package calls
 import (
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"securebench/internal/lazyregexp"
 )
@@ -38,7 +40,8 @@ const (
 )
 
 // Read returns what a text states, without reasoning and the tokens of a chat: all of it
-// is a list of calls, or its elements named tool_call are, or a fenced block.
+// is a list of calls, or its elements named tool_call are, or a fenced block, or fenced
+// blocks of one call each with nothing between them.
 func Read(text string) ([]Call, State) {
 	if len(text) > MaxText {
 		return nil, Broken
@@ -56,12 +59,21 @@ func Read(text string) ([]Call, State) {
 			found = append(found, list)
 		}
 	}
-	if inside, ok := elements(text); ok {
+	inside, rest := elements(text)
+	for i, s := range inside {
+		inside[i] = unfenced(s)
+	}
+	if len(inside) > 0 {
 		note(join(inside))
 	}
-	for _, b := range fenced(text) {
+	blocks := fenced(rest)
+	if list, ok := sequence(rest, blocks); ok {
+		note(list, Stated)
+		blocks = nil
+	}
+	for _, b := range blocks {
 		if len(found) < 2 {
-			note(block(b))
+			note(block(b.text))
 		}
 	}
 	switch {
@@ -98,7 +110,7 @@ func ReadOfficial(text string) ([]Call, State) {
 		return nil, Nothing
 	}
 	trimmed := strings.TrimSpace(text)
-	if inside, ok := elements(trimmed); ok {
+	if inside, _ := elements(trimmed); len(inside) > 0 {
 		if list, state := join(inside); state == Stated {
 			return list, state
 		}
@@ -157,26 +169,33 @@ func join(texts []string) (all []Call, _ State) {
 
 const opening, closing = "<tool_call>", "</tool_call>"
 
-// elements returns what is between the tags of a text's calls. The last may lack its end.
-func elements(text string) (out []string, found bool) {
+// elements returns what is between the tags of a text's calls, and the text without them.
+// The last may lack its end.
+func elements(text string) (out []string, rest string) {
+	var without strings.Builder
 	for {
-		_, rest, ok := strings.Cut(text, opening)
-		if !ok {
-			return out, found
+		before, tail, ok := strings.Cut(text, opening)
+		without.WriteString(before)
+		if !ok || len(out) > MaxCalls { // more than join takes
+			return out, without.String()
 		}
-		inside, after, _ := strings.Cut(rest, closing)
-		if len(out) > MaxCalls {
-			return out, true // more than join takes
-		}
-		out, found, text = append(out, inside), true, after
+		inside, after, _ := strings.Cut(tail, closing)
+		out, text = append(out, inside), after
 	}
 }
 
 const fence = "```"
 
+// fencedBlock is a block between fences, with where these begin and end.
+type fencedBlock struct {
+	info, text string
+	from, to   int
+	closed     bool
+}
+
 // fenced returns the blocks that stand between fences. The last may lack its end.
-func fenced(text string) (out []string) {
-	inside, begin := false, 0
+func fenced(text string) (out []fencedBlock) {
+	inside, begin, b := false, 0, fencedBlock{}
 	for at := 0; at < len(text); {
 		end := strings.IndexByte(text[at:], '\n')
 		next := at + end + 1
@@ -186,16 +205,96 @@ func fenced(text string) (out []string) {
 		line := strings.TrimSpace(text[at : at+end])
 		switch {
 		case !inside && strings.HasPrefix(line, fence):
-			inside, begin = true, next
+			inside, begin, b = true, next, fencedBlock{info: strings.TrimPrefix(line, fence), from: at}
 		case inside && line == fence:
-			inside, out = false, append(out, text[begin:at])
+			b.text, b.to, b.closed = text[begin:at], next, true
+			inside, out = false, append(out, b)
 		}
 		at = next
 	}
 	if inside {
-		out = append(out, text[begin:])
+		b.text, b.to = text[begin:], len(text)
+		out = append(out, b)
 	}
 	return out
+}
+
+// unfenced returns what is in the fence that a text is, or else the text.
+func unfenced(text string) string {
+	text = strings.TrimSpace(text)
+	if all := fenced(text); len(all) == 1 && all[0].from == 0 && all[0].to == len(text) {
+		return all[0].text
+	}
+	return text
+}
+
+// sequence returns the calls of blocks that follow each other with nothing between them,
+// one in each. Blocks that are all the same are one that is said several times.
+func sequence(text string, blocks []fencedBlock) (all []Call, ok bool) {
+	if len(blocks) < 2 || len(blocks) > MaxCalls {
+		return nil, false
+	}
+	differ := false
+	for i, b := range blocks {
+		list, state := block(b.text)
+		if state != Stated || len(list) != 1 || i > 0 && strings.TrimSpace(text[blocks[i-1].to:b.from]) != "" {
+			return nil, false
+		}
+		all = append(all, list[0])
+		differ = differ || !same(all[:1], list)
+	}
+	return all, differ
+}
+
+// WithoutCode returns a text without its fenced blocks of Python that are no calls, where
+// there are any and something is said beside them. What names a tool, or may be a call in
+// any form but one without names of arguments, stays.
+func WithoutCode(text string, names []string) (string, bool) {
+	var b strings.Builder
+	at := 0
+	for _, f := range fenced(text) {
+		if f.closed && isCode(f, names) {
+			b.WriteString(text[at:f.from] + "\n")
+			at = f.to
+		}
+	}
+	rest := b.String() + text[at:]
+	return rest, at > 0 && strings.TrimSpace(rest) != ""
+}
+
+// isCode reports whether a block is Python that calls nothing.
+func isCode(b fencedBlock, names []string) bool {
+	switch strings.ToLower(strings.TrimSpace(b.info)) {
+	case "python", "python3", "py":
+	default:
+		return false
+	}
+	named := func(s string) bool { return hasWord(b.text, s) }
+	says := func(s string) bool { return strings.Contains(b.text, s) }
+	if slices.ContainsFunc(names, named) || slices.ContainsFunc([]string{"<tool_call", "<function", `"arguments"`, `"parameters"`}, says) {
+		return false
+	}
+	list, state := block(b.text)
+	valid := func(c Call) bool { return !c.Source || c.Arguments.Kind != Invalid }
+	return state == Nothing || state == Stated && len(list) > 0 && !slices.ContainsFunc(list, valid)
+}
+
+// hasWord reports whether a text has a name that is no part of a longer one.
+func hasWord(text, name string) bool {
+	part := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	for at := 0; name != ""; {
+		i := strings.Index(text[at:], name)
+		if i < 0 {
+			return false
+		}
+		before, _ := utf8.DecodeLastRuneInString(text[:at+i])
+		after, _ := utf8.DecodeRuneInString(text[at+i+len(name):])
+		if !part(before) && !part(after) {
+			return true
+		}
+		at += i + len(name)
+	}
+	return false
 }
 
 // same reports whether two lists are equal as they are written, but for the order of

@@ -56,6 +56,21 @@ func TestRead(t *testing.T) {
 		{"```\nf(a=1)\n```\nor\n```\nf(a=2)\n```", ``, calls.Ambiguous},
 		{"<tool_call>f(a=1)</tool_call>\n```\nf(a=2)\n```", ``, calls.Ambiguous},
 		{"```\nf(a=1)\n```\nor\n```\n{\"f\":{\"a\":1,\"a\":2}}\n```", ``, calls.Ambiguous},
+		// Blocks of one call each, with nothing between them, are all called.
+		{"```json\n{\"f\": {\"a\": 1}}\n```\n\n```json\n{\"g.h\": {\"b\": \"x\"}}\n```", two, calls.Stated},
+		{"I call both:\n```\nf(a=1)\n```\n```\ng.h(b='x')\n```\nDone.", two, calls.Stated},
+		{"```\nf(a=1)\n```\n```\nf(a=1)\n```", one, calls.Stated},
+		{"```\nf(a=1)\n```\nor\n```\ng.h(b='x')\n```", ``, calls.Ambiguous},
+		{"```\nf(a=1), f(a=2)\n```\n```\ng.h(b='x')\n```", ``, calls.Ambiguous},
+		{"```\nf(a=1)\n```\n```\n[]\n```", ``, calls.Ambiguous},
+		{"```\nf(a=1)\n```\n```\n{\"f\":{\"a\":1,\"a\":2}}\n```", ``, calls.Ambiguous},
+		{"```\nf(a=1)\n```\n```\ng.h(b='x')\n```\n<tool_call>f(a=1)</tool_call>", ``, calls.Ambiguous},
+		// Elements around fences.
+		{"<tool_call>\n```json\n{\"name\":\"f\",\"arguments\":{\"a\":1}}\n```\n</tool_call>", one, calls.Stated},
+		{"<tool_call>```\nf(a=1)\n```</tool_call> <tool_call>\n```python\ng.h(b='x')\n```\n</tool_call>", two, calls.Stated},
+		{"<tool_call>\nor rather\n```\nf(a=1)\n```\n</tool_call>", ``, calls.Broken},
+		{"<tool_call>\n```\nf(a=1)\n```\n```\nf(a=2)\n```\n</tool_call>", ``, calls.Broken},
+		{"<tool_call>\n```\nf(a=1)\n```\n</tool_call>\n```\nf(a=2)\n```", ``, calls.Ambiguous},
 		// Literals of Python.
 		{`f(a=-1.5e3, b=[1, (2,), {'k': None}], c=True, d='it''s', e="\u00e9\x41\n", g=r"\n", h=0x1F, i=1_000, j=.5, k=+2, l=1.)`,
 			`f {"a":-1.5e3,"b":[1,[2],{"k":null}],"c":true,"d":"its","e":"éA\n","g":"\\n","h":31,"i":1000,"j":0.5,"k":2,"l":1.0}`, calls.Stated},
@@ -108,6 +123,32 @@ func TestRead(t *testing.T) {
 		list, state := calls.Read(tt.text)
 		if got := written(list); state != tt.state || got != tt.want {
 			t.Errorf("%q: %q, state %d; want %q, %d", tt.text, got, state, tt.want, tt.state)
+		}
+	}
+}
+
+// TestWithoutCode: Python that calls nothing is left out, and what may be a call is not.
+func TestWithoutCode(t *testing.T) {
+	for text, want := range map[string]bool{
+		"No tool fits:\n```python\nprint('hi')\n```":                          true,
+		"No tool fits:\n```py\nimport m\nm.show()\n```\nThat is all.":         true,
+		"No tool fits:\n```python\nprint('pumping')\n```":                     true,
+		"No tool fits:\n```python\nx = {'f': 1}\n```":                         true,
+		"```python\nprint('hi')\n```":                                         false,
+		"No tool fits:\n```\nprint('hi')\n```":                                false,
+		"No tool fits:\n```python\nprint('hi')":                               false,
+		"No tool fits:\n```python\npump(9)\n```":                              false,
+		"No tool fits:\n```python\nx = 9\nprint(pump(litres=x))\n```":         false,
+		"No tool fits:\n```python\nfly(to='Rome')\n```":                       false,
+		"No tool fits:\n```python\n[fly(to='Rome'), print('hi')]\n```":        false,
+		"No tool fits:\n```python\n{\"name\": \"fly\", \"arguments\": {\n```": false,
+		"No tool fits:\n```python\n<tool_call>fly()</tool_call>\n```":         false,
+		"No tool fits:\n```python\nx = '\"arguments\": {}'\n```":              false,
+		"No tool fits.": false,
+	} {
+		rest, ok := calls.WithoutCode(text, []string{"pump"})
+		if ok != want || ok && (!strings.HasPrefix(rest, "No tool fits:") || strings.Contains(rest, "```")) {
+			t.Errorf("%q: %q, %t", text, rest, ok)
 		}
 	}
 }
