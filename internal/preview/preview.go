@@ -60,7 +60,9 @@ type Preview struct {
 	UsableDisk int64     `json:"engine_disk_usable"`
 	Disk       string    `json:"disk"`     // of this machine
 	Estimate   *Estimate `json:"estimate"` // null without earlier records
-	atOnce     int       // attempts at the same time: workers that have to wait for memory do not count
+	// Sizes are there where Estimate is not, if the agent has a provider.
+	Sizes  *Sizes `json:"sizes,omitzero"`
+	atOnce int    // attempts at the same time: workers that have to wait for memory do not count
 	// Budget is the most that the remaining attempts may cost, in USD, by the budget
 	// of each; absent without one.
 	Budget float64 `json:"budget_usd,omitzero"`
@@ -178,6 +180,7 @@ func (p *Preview) Prevented() error { return p.prevent }
 // that attempts at them took.
 func (p *Preview) tasks(ctx context.Context, look *run.Outlook, before *past) error {
 	w, guess := look.Work, before.guesser()
+	sizes := &sizer{asking: look.Asking}
 	kept, boxes := map[capacity.Footprint]bool{}, 0
 	for t, err := range w.Tasks(ctx, nil) {
 		if err != nil {
@@ -193,6 +196,7 @@ func (p *Preview) tasks(ctx context.Context, look *run.Outlook, before *past) er
 		boxes += load.Agent.Boxes + load.Agent.Roots + load.Verify.Boxes + load.Verify.Roots
 		kept[load.Kept] = true
 		guess.add(t.ID(), fam)
+		sizes.add(t.Agent())
 	}
 	p.Sandboxes = boxes * p.Attempts
 	if all := p.Tasks * p.Attempts; all > 0 {
@@ -206,6 +210,7 @@ func (p *Preview) tasks(ctx context.Context, look *run.Outlook, before *past) er
 		}
 	}
 	p.Estimate = guess.estimate(p)
+	p.Sizes = sizes.sizes(p)
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (p *Preview) WriteText(w io.Writer) error {
 	}
 	p.machines(line)
 	line("disk", "%s", cmp.Or(p.Disk, "full"))
-	p.Estimate.lines(line, p.Hub != "")
+	p.Estimate.lines(line, p.Hub != "", p.Sizes)
 	if p.Budget > 0 {
 		line("", "at most %.2f USD, by the budget of each attempt", p.Budget)
 	}
@@ -145,11 +145,15 @@ func needed(most, usable int64) string {
 }
 
 // lines shows time and cost.
-func (e *Estimate) lines(line func(name, format string, args ...any), away bool) {
+func (e *Estimate) lines(line func(name, format string, args ...any), away bool, sizes *Sizes) {
 	if e == nil {
 		const unknown = "unknown: no earlier records; give --estimate-from RUN"
 		line("time", unknown)
-		line("cost", unknown)
+		if sizes == nil {
+			line("cost", unknown)
+			return
+		}
+		sizes.lines(line)
 		return
 	}
 	source := fmt.Sprintf("by %s of %s", console.Plural(e.Records, "record"), redact.Quote(e.From))

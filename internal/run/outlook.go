@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/agent/setup"
 	"securebench/internal/capacity"
 	"securebench/internal/scoring"
 	"securebench/internal/workload"
@@ -22,6 +23,8 @@ type Outlook struct {
 	Budget float64
 	// Total is what they may use together.
 	Total harness.Budget
+	// Asking is what is known of the agent's requests; nil without a provider.
+	Asking *setup.Asking
 	// Disk is a line about this machine's disk, or Full why there is no room.
 	Disk string
 	Full error
@@ -38,7 +41,7 @@ func Look(ctx context.Context, o Options, folder string, recorded int) (_ *Outlo
 	attempts := max(0, r.planned().All-recorded)
 	defer func() { err = errors.Join(err, r.agent.Close()) }()
 	f := r.agent.Facts()
-	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Total: f.Total, Work: r.work, Chosen: r.rows.Record().String()}
+	out := &Outlook{Agent: f.Name, Model: f.Model, Budget: f.Cost * float64(attempts), Total: f.Total, Asking: f.Asking, Work: r.work, Chosen: r.rows.Record().String()}
 	if r.scorer, out.Images, err = scoring.TakeStock(ctx, r.work, r.OpenEngine, o.Config.Sandbox, r.warn); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"securebench/internal/gateway/access"
 	"securebench/internal/redact"
 	"securebench/internal/source"
+	"securebench/internal/task"
 	"securebench/internal/workload"
 )
 
@@ -90,8 +91,21 @@ func (c *configured) Facts() setup.Facts {
 		Settings: map[string]any{"harness": map[string]any{"type": h.Type, "env": h.Env, "config": settings(h.Config)}}}
 	if p := c.needs.Provider(); p != nil {
 		f.Model, f.Cost, f.Total, f.Spared = p.Model, p.Cost, p.Total, true
+		f.Asking = &setup.Asking{First: payload, Most: harness.Budget{Requests: p.Requests, Tokens: p.Tokens, Cost: p.Cost}}
+		if price, ok := p.Prices[p.Model]; ok {
+			f.Asking.Price = &price
+		}
 	}
 	return f
+}
+
+// payload is how long a task is that an agent reads, and how many files it has.
+func payload(v task.AgentView) (bytes, files int) {
+	bytes = len(v.Instruction())
+	for _, r := range v.Payload() {
+		bytes += len(r.Value)
+	}
+	return bytes, len(v.Assets())
 }
 
 // settings converts the harness's configuration to the values that JSON uses, without

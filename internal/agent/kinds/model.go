@@ -85,6 +85,20 @@ func (m *asked) Close() error { return m.files.Close() }
 // machine while they wait.
 func (m *asked) Facts() setup.Facts {
 	f := m.configured.Facts()
+	f.Asking.First, f.Asking.Once, f.Asking.MaxTokens = m.question, true, m.needs.Model.MaxTokens
 	f.Workers, f.WorkersWhy = 8, "the default for a model, which is only waited for"
 	return f
+}
+
+// question is how long the question about a task is, and how many files it has.
+func (m *asked) question(v task.AgentView) (bytes, files int) {
+	p, err := m.harness.Plan(v)
+	if err != nil {
+		return payload(v) // which the run refuses
+	}
+	bytes = len(p.Question.System) + len(p.Question.User)
+	for _, t := range p.Question.Tools {
+		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return bytes, len(v.Assets())
 }

@@ -22,6 +22,7 @@ import (
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
 	"securebench/internal/source"
+	"securebench/internal/task"
 	"securebench/internal/workload"
 )
 
@@ -96,6 +97,17 @@ type Ground struct {
 	Used map[string]int64
 }
 
+// Asking is what is known of an agent's requests to its provider before the first one.
+type Asking struct {
+	// First returns how long the first request for a task is, and how many files it has.
+	First func(task.AgentView) (bytes, files int)
+	Once  bool // no other follows
+	// MaxTokens is how long an answer may be, 0 if nobody says.
+	MaxTokens int64
+	Price     *harness.Price // nil if it is not known
+	Most      harness.Budget // of an attempt
+}
+
 // Facts are what a run records of its agent, and how it treats it.
 type Facts struct {
 	Name     string         // the record's agent field
@@ -106,6 +118,7 @@ type Facts struct {
 	Model    string   // that its provider is asked for
 	Cost     float64  // the most that an attempt may cost, in USD; 0 if nothing bounds it
 	Total    harness.Budget
+	Asking   *Asking // nil without a provider
 	// Image is the image that the agent runs in instead of the rows', "" for none, and
 	// ImageAt where it is named.
 	Image   string
