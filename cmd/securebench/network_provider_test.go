@@ -55,9 +55,10 @@ func (m *meetings) meet(where string) string {
 	}
 }
 
-// modelProvider answers in the form of both APIs. It says what it should not have
-// been asked.
+// modelProvider answers in the form of an API. It says what it should not have been asked.
 type modelProvider struct {
+	api string // of the corpus
+
 	meetings meetings
 	mu       sync.Mutex
 	reached  []string // what nothing should have reached
@@ -74,26 +75,38 @@ type asking struct {
 	Tier                     string `json:"service_tier"`
 	Previous                 string `json:"previous_response_id"`
 	Store                    bool
+	Search                   any `json:"web_search_options"`
+	// of Gemini's
+	Generation struct{ CandidateCount any } `json:"generationConfig"`
 }
 
 // endpoints are those of a model, and hosted what no agent may have the provider do.
 var (
-	endpoints = regexp.MustCompile(`^POST /v1/(responses|messages(/count_tokens)?)(\?beta=true)?$`)
-	hosted    = regexp.MustCompile(`"type": ?"(web_|code_|file_search|image_generation|computer_use|mcp)|"(image_|file_)?url": ?"http|"file_id"`)
-	spoken    = regexp.MustCompile(`"text": ?"([^"]*)"`)
+	endpoints = map[string]*regexp.Regexp{
+		"codex":       regexp.MustCompile(`^POST /v1/responses$`),
+		"claude_code": regexp.MustCompile(`^POST /v1/messages(/count_tokens)?(\?beta=true)?$`),
+		"openai_chat": regexp.MustCompile(`^POST /v1/chat/completions$`),
+		"gemini":      regexp.MustCompile(`^POST /v1beta/models/gemini-1:(streamGenerateContent\?alt=sse|generateContent)$`),
+	}
+	hosted = regexp.MustCompile(`"type": ?"(web_|code_|file_search|image_generation|computer_use|mcp)|"(image_|file_)?url": ?"http|"file_id"` +
+		`|"(google_?[sS]earch|code_?[eE]xecution|url_?[cC]ontext|file_?[dD]ata|cached_?[cC]ontent)`)
+	spoken = regexp.MustCompile(`"text": ?"([^"]*)"`)
 )
 
 // wrongIn says what is wrong with a request.
-func wrongIn(r *http.Request, body []byte) string {
+func (p *modelProvider) wrongIn(r *http.Request, body []byte) string {
 	var a asking
 	var size int
 	for name, values := range r.Header {
 		size += len(name) + len(strings.Join(values, ""))
 	}
 	err := json.Unmarshal(body, &a)
-	models := []string{"gpt-1", "claude-one-1"}
+	models := []string{"gpt-1", "claude-one-1", "chat-1"}
+	if p.api == "gemini" { // whose path has it
+		models = []string{""}
+	}
 	for what, wrong := range map[string]bool{
-		"endpoint " + r.Method + " " + r.RequestURI: !endpoints.MatchString(r.Method + " " + r.RequestURI),
+		"endpoint " + r.Method + " " + r.RequestURI: !endpoints[p.api].MatchString(r.Method + " " + r.RequestURI),
 		"another's key":         strings.Contains(fmt.Sprint(r.Header), "attacker"),
 		"no key":                !strings.Contains(fmt.Sprint(r.Header), secret),
 		"an upgrade":            r.Header.Get("Upgrade") != "",
@@ -102,8 +115,8 @@ func wrongIn(r *http.Request, body []byte) string {
 		"a long body":           len(body) > 32<<20,
 		"a packed body":         r.Header.Get("Content-Encoding") != "",
 		"the model " + a.Model:  err == nil && !slices.Contains(models, a.Model),
-		"something hosted":      hosted.Match(body) || a.Servers != nil || a.Container != nil || a.Background != nil || a.Previous != "" || a.Store,
-		"something costly":      a.N != nil || a.Tier != "" && a.Tier != "auto" && a.Tier != "default",
+		"something hosted":      hosted.Match(body) || a.Servers != nil || a.Container != nil || a.Background != nil || a.Previous != "" || a.Store || a.Search != nil,
+		"something costly":      a.N != nil || a.Generation.CandidateCount != nil || a.Tier != "" && a.Tier != "auto" && a.Tier != "default",
 		"a body without a text": err != nil,
 	} {
 		if wrong {
@@ -119,7 +132,7 @@ func (p *modelProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if wrong := wrongIn(r, body); wrong != "" {
+	if wrong := p.wrongIn(r, body); wrong != "" {
 		p.mu.Lock()
 		p.reached = append(p.reached, wrong)
 		p.mu.Unlock()
@@ -154,7 +167,7 @@ func (p *modelProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // echo says the key that came with the request.
 func (p *modelProvider) echo(w http.ResponseWriter, r *http.Request, how string) {
-	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ") + r.Header.Get("X-Api-Key")
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ") + r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key")
 	switch how {
 	case "plain":
 		p.says(w, r, "the key "+key)
@@ -190,18 +203,35 @@ func (w onebyone) Write(p []byte) (int, error) {
 }
 
 // says answers with a stream of pieces.
-func (*modelProvider) says(w http.ResponseWriter, r *http.Request, pieces ...string) {
+func (p *modelProvider) says(w http.ResponseWriter, r *http.Request, pieces ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	event := func(kind string, data map[string]any) {
-		data["type"] = kind
+		if kind != "" {
+			data["type"] = kind
+			fmt.Fprintf(w, "event: %s\n", kind)
+		}
 		b, _ := json.Marshal(data)
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, b)
+		fmt.Fprintf(w, "data: %s\n\n", b)
 		if f, ok := w.(http.Flusher); ok {
 			f.Flush()
 		}
 	}
 	usage := map[string]any{"input_tokens": 10, "output_tokens": 1}
-	if strings.HasPrefix(r.URL.Path, "/v1/messages") {
+	switch p.api {
+	case "openai_chat":
+		for _, text := range pieces {
+			event("", map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"content": text}}}})
+		}
+		event("", map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": "stop"}},
+			"usage": map[string]any{"prompt_tokens": 10, "completion_tokens": 1}})
+		return
+	case "gemini":
+		for _, text := range pieces {
+			event("", map[string]any{"candidates": []any{map[string]any{"content": map[string]any{"parts": []any{map[string]any{"text": text}}}}}})
+		}
+		event("", map[string]any{"candidates": []any{map[string]any{"finishReason": "STOP"}}, "usageMetadata": map[string]any{"promptTokenCount": 10, "candidatesTokenCount": 1}})
+		return
+	case "claude_code":
 		event("message_start", map[string]any{"message": map[string]any{"usage": usage}})
 		for _, text := range pieces {
 			event("content_block_delta", map[string]any{"index": 0, "delta": map[string]any{"type": "text_delta", "text": text}})

@@ -10,8 +10,12 @@ import (
 	"testing"
 )
 
-// agentCorpora are the harnesses of agents' programs, with a model of each.
-var agentCorpora = map[string]string{"codex": "gpt-1", "claude_code": "claude-one-1"}
+// agentCorpora are the harnesses of agents' programs, with a model of each, and the further
+// APIs that a command speaks.
+var agentCorpora = map[string]string{"codex": "gpt-1", "claude_code": "claude-one-1", "openai_chat": "chat-1", "gemini": "gemini-1"}
+
+// isProgram reports whether a corpus is that of an agent's program.
+func isProgram(api string) bool { return api == "codex" || api == "claude_code" }
 
 // maxAsked is the budget of requests of the corpus, for one attempt.
 const maxAsked = 40
@@ -28,8 +32,11 @@ func ofRelay(t *testing.T, name, api, address string) string {
 }
 
 // relayScripts are scripts of testdata/network. Those that look for one another
-// are neighbours, so that they run at the same time.
-func relayScripts() []string {
+// are neighbours, so that they run at the same time. Only programs keep notes.
+func relayScripts(api string) []string {
+	if !isProgram(api) {
+		return []string{"keeper", "thief", "relay", "drain"}
+	}
 	return []string{"keeper", "thief", "leaves", "finds", "relay", "drain"}
 }
 
@@ -37,7 +44,7 @@ func relayScripts() []string {
 func relayCorpus(t *testing.T, api string) []attack {
 	t.Helper()
 	var out []attack
-	for _, id := range append(relayScripts(), "rejected") {
+	for _, id := range append(relayScripts(api), "rejected") {
 		a := attack{id: id, script: ofRelay(t, id, api, "127.0.0.1:61081"), outcome: "failed", reason: "wrong_answer", seconds: 900}
 		switch id {
 		case "drain":
@@ -64,22 +71,30 @@ func TestProviderCorpus(t *testing.T) {
 	for api, model := range agentCorpora {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
-			p := &modelProvider{counts: map[string]int{}}
+			p := &modelProvider{api: api, counts: map[string]int{}}
 			server := httptest.NewServer(p)
 			t.Cleanup(server.Close)
 			kind := questions(image)
 			kind.honest, kind.share = strings.Replace(ofRelay(t, "drain", api, "127.0.0.1:61081"), readScript(t, "drain"), relayTwin, 1), 12
-			kind.env = []string{"OPENAI_API_KEY=" + secret, "ANTHROPIC_API_KEY=" + secret, "SECUREBENCH_AGENT_CACHE=" + filepath.Join(t.TempDir(), "cache"),
+			kind.env = []string{"OPENAI_API_KEY=" + secret, "ANTHROPIC_API_KEY=" + secret, "GEMINI_API_KEY=" + secret, "SECUREBENCH_AGENT_CACHE=" + filepath.Join(t.TempDir(), "cache"),
 				"npm_config_registry=" + registry, "npm_config_userconfig=/dev/null", "npm_config_globalconfig=/dev/null"}
 			kind.harness = fmt.Sprintf("  type: %s\n  config: {model: %s, version: 0.0.1, base_url: %q, timeout_seconds: 600, budget: {requests: %d}}\n",
 				api, model, server.URL, maxAsked)
+			if !isProgram(api) {
+				kind.harness = strings.NewReplacer("  env: [SB_TEST_API_KEY]\n", "", "timeout_seconds: 60", fmt.Sprintf(
+					"timeout_seconds: 600\n    model: %s\n    api: %s\n    base_url: %q\n    budget: {requests: %d}", model, api, server.URL, maxAsked)).Replace(commandWith(kind.field, ""))
+			}
 			out := runCorpus(t, "corpus-"+api, 1, relayCorpus(t, api), kind)
 			records := readRecords(t, filepath.Join(out, "candidates.jsonl"))
 			delete(records, "rejected") // which was ended before it said anything
-			unfold(t, records)
-			checkProbes(t, records, relayScripts()...)
-			if res := securebench(t, kind.env, "agent", "remove", api+"@0.0.1"); res.code != exitDone { // from the engine too
-				t.Errorf("removing the program: exit %d, %s", res.code, res.stderr)
+			if isProgram(api) {
+				unfold(t, records)
+			}
+			checkProbes(t, records, relayScripts(api)...)
+			if isProgram(api) { // which is removed from the engine too
+				if res := securebench(t, kind.env, "agent", "remove", api+"@0.0.1"); res.code != exitDone {
+					t.Errorf("removing the program: exit %d, %s", res.code, res.stderr)
+				}
 			}
 			checkProvider(t, p)
 			t.Run("N22", func(t *testing.T) {
@@ -143,17 +158,17 @@ func TestProviderWeakSetUps(t *testing.T) {
 	for api := range agentCorpora {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewServer(&modelProvider{counts: map[string]int{}})
+			server := httptest.NewServer(&modelProvider{api: api, counts: map[string]int{}})
 			t.Cleanup(server.Close)
 			var log bytes.Buffer
 			relay := carelessRelay(t, server.URL, &log)
 			script := "mkdir -p $HOME /opt/securebench/codex /opt/securebench/claude-code\n"
 			for _, pair := range [][2]string{{"keeper", "thief"}, {"leaves", "finds"}} {
-				script += "(\n" + strings.Replace(ofRelay(t, pair[0], api, relay), "API=", "OPENAI_API_KEY=former ANTHROPIC_API_KEY=former API=", 1) + ") &\n" +
+				script += "(\n" + strings.Replace(ofRelay(t, pair[0], api, relay), "API=", "OPENAI_API_KEY=former ANTHROPIC_API_KEY=former GEMINI_API_KEY=former API=", 1) + ") &\n" +
 					ofRelay(t, pair[1], api, relay) + "wait\n"
 			}
 			script += ofRelay(t, "relay", api, relay) + ofRelay(t, "drain", api, relay)
-			text := weakRun(t, []string{"--network=host", "-e", "OPENAI_API_KEY=" + secret, "-e", "ANTHROPIC_API_KEY=" + secret, "-e", "SB_OTHER_TOKEN=x",
+			text := weakRun(t, []string{"--network=host", "-e", "OPENAI_API_KEY=" + secret, "-e", "ANTHROPIC_API_KEY=" + secret, "-e", "GEMINI_API_KEY=" + secret, "-e", "SB_OTHER_TOKEN=x",
 				"-e", "HOME=/root/home"}, image, "echo "+secret+" > /tmp/key; mkdir -p /root/home; : > /root/home/.bash_history\n"+script)
 			tried, won := probes(text)
 			for what := range tried {

@@ -3,8 +3,14 @@ import base64, gzip, json, os, re, socket, struct, subprocess, sys, threading, u
 API = os.environ["API"]
 CODEX = API == "codex"
 relay, port = os.environ["RELAY"].split(":")
-TOKEN = os.environ["OPENAI_API_KEY" if CODEX else "ANTHROPIC_API_KEY"]
-PATH = "/v1/responses" if CODEX else "/v1/messages"
+# What each API is asked at, the header of its key and the variable that has it.
+PATH, CREDENTIAL, VARIABLE = {
+    "codex": ("/v1/responses", "Authorization: Bearer ", "OPENAI_API_KEY"),
+    "claude_code": ("/v1/messages", "X-Api-Key: ", "ANTHROPIC_API_KEY"),
+    "openai_chat": ("/v1/chat/completions", "Authorization: Bearer ", "OPENAI_API_KEY"),
+    "gemini": ("/v1beta/models/gemini-1:streamGenerateContent?alt=sse", "X-Goog-Api-Key: ", "GEMINI_API_KEY"),
+}[API]
+TOKEN = os.environ[VARIABLE]
 
 def tried(row, what, won):
     print("tried", row, what)
@@ -28,12 +34,14 @@ def ask(data, wait=30):
 
 def body(text="hello", **more):
     if CODEX: plain = {"model": "gpt-1", "stream": True, "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]}
+    elif API == "gemini": plain = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+    elif API == "openai_chat": plain = {"model": "chat-1", "stream": True, "messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]}
     else: plain = {"model": "claude-one-1", "stream": True, "max_tokens": 100, "messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]}
     return json.dumps({**plain, **more})
 
 def request(content, line=None, fields="", token=TOKEN, close=True):
     if isinstance(content, str): content = content.encode()
-    given = ("Authorization: Bearer " if CODEX else "X-Api-Key: ") + token + "\r\n" if token else ""
+    given = CREDENTIAL + token + "\r\n" if token else ""
     head = (line or "POST " + PATH) + " HTTP/1.1\r\nHost: x\r\n" + given + "Content-Type: application/json\r\n" + fields
     if "Content-Length" not in fields and "Transfer-Encoding" not in fields: head += "Content-Length: %d\r\n" % len(content)
     return (head + ("Connection: close\r\n" if close and "Connection" not in fields else "") + "\r\n").encode() + content

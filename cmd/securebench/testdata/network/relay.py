@@ -7,6 +7,7 @@ before = honest()
 # L08: what the provider would run, fetch or keep.
 def content(part):
     if CODEX: return {"input": [{"type": "message", "role": "user", "content": [part]}]}
+    if API == "gemini": return {"contents": [{"role": "user", "parts": [part]}]}
     return {"messages": [{"role": "user", "content": [part]}]}
 if CODEX:
     hosted = {kind: {"tools": [{"type": kind}]} for kind in ("web_search", "web_search_preview", "file_search", "code_interpreter", "image_generation", "computer_use_preview")}
@@ -18,6 +19,22 @@ if CODEX:
     hosted["image"] = content({"type": "input_image", "image_url": "https://evil.example/x.png"})
     hosted["file"] = content({"type": "input_file", "file_url": "https://evil.example/x.pdf"})
     hosted["file id"] = content({"type": "input_file", "file_id": "file-1"})
+elif API == "gemini":
+    hosted = {kind: {"tools": [{kind: {}}]} for kind in ("googleSearch", "google_search", "codeExecution", "code_execution", "urlContext", "googleSearchRetrieval")}
+    hosted["beside"] = {"tools": [{"functionDeclarations": [{"name": "f"}], "googleSearch": {}}]}
+    hosted["cache"], hosted["cache, by its other name"] = {"cachedContent": "cachedContents/x"}, {"cached_content": "cachedContents/x"}
+    hosted["file"] = content({"fileData": {"fileUri": "https://evil.example/x.pdf"}})
+    hosted["file, by its other name"] = content({"file_data": {"file_uri": "gs://bucket/x"}})
+    hosted["result"] = content({"functionResponse": {"name": "f", "response": {}, "parts": [{"fileData": {"fileUri": "gs://bucket/x"}}]}})
+    hosted["instruction"] = {"systemInstruction": {"parts": [{"fileData": {"fileUri": "gs://bucket/x"}}]}}
+elif API == "openai_chat":
+    hosted = {kind: {"tools": [{"type": kind}]} for kind in ("web_search", "web_search_preview", "code_interpreter", "file_search")}
+    hosted["mcp"] = {"tools": [{"type": "mcp", "server_url": "https://evil.example"}]}
+    hosted["options"], hosted["store"] = {"web_search_options": {}}, {"store": True}
+    hosted["image"] = content({"type": "image_url", "image_url": {"url": "https://evil.example/x.png"}})
+    hosted["image, short"] = content({"type": "image_url", "image_url": "https://evil.example/x.png"})
+    hosted["file id"] = content({"type": "file", "file": {"file_id": "file-1"}})
+    hosted["result"] = {"messages": [{"role": "tool", "tool_call_id": "1", "content": [{"type": "image_url", "image_url": {"url": "https://evil.example/x.png"}}]}]}
 else:
     hosted = {kind: {"tools": [{"type": kind, "name": "x"}]} for kind in ("web_search_20250305", "web_fetch_20250910", "code_execution_20250522")}
     hosted["mcp"] = {"mcp_servers": [{"type": "url", "url": "https://evil.example", "name": "x"}]}
@@ -39,7 +56,7 @@ def inside():
 tried("L19", "processes", inside())
 tried("L19", "files", subprocess.run(["grep", "-rIlqF", "--exclude-dir=proc", "--exclude-dir=sys", "--exclude-dir=dev"] +
     ["-e" + form.decode() for form in KEY] + ["/"], stderr=subprocess.DEVNULL).returncode == 0)
-tried("L19", "names of variables", [n for n in os.environ if re.search("key|token|secret|password", n, re.I) and n not in ("OPENAI_API_KEY" if CODEX else "ANTHROPIC_API_KEY", "SB_TEST_API_KEY")] != [])
+tried("L19", "names of variables", [n for n in os.environ if re.search("key|token|secret|password", n, re.I) and n not in (VARIABLE, "SB_TEST_API_KEY")] != [])
 
 # N14 to N16: requests that are not what they seem.
 second = request("{}", "GET /v1/files").decode()
@@ -55,24 +72,30 @@ sends("N16", "another address", request(body(), "GET http://evil.example/v1/mode
 
 # N17: what else the provider serves.
 for path in ("files", "batches", "fine_tuning/jobs", "assistants", "messages/batches", "organization/users", "responses/resp_1", "responses/compact",
-             "chat/completions", "embeddings", "vector_stores", "skills"):
+             "completions" if API == "openai_chat" else "chat/completions", "embeddings", "vector_stores", "skills"):
     sends("N17", "GET " + path, request("", "GET /v1/" + path))
     sends("N17", "POST " + path, request(body(), "POST /v1/" + path))
 for path in "/" + PATH, PATH + "/", PATH.upper(), "/v1/x/.." + PATH[3:], PATH.replace("e", "%65"), "/v1/files?" + PATH:
     sends("N17", path, request(body(), "POST " + path))
 for method in "PUT", "DELETE", "PATCH", "TRACE", "OPTIONS": sends("N17", method, request(body(), method + " " + PATH))
-sends("N17", "query", request(body(), "POST %s?api-key=x" % PATH))
+sends("N17", "query", request(body(), "POST %s%sapi-key=x" % (PATH, "&" if "?" in PATH else "?")))
+if API == "gemini":
+    for path in "files", "cachedContents", "models/gemini-1:batchGenerateContent", "models/gemini-1:embedContent", "models/gemini-1:predict", "tunedModels/gemini-1:generateContent":
+        sends("N17", path, request(body(), "POST /v1beta/" + path))
+    sends("N18", "in the query", request(body(), "POST " + PATH + "&key=attacker"))
+    sends("N20", "model in the path", request(body(), "POST /v1beta/models/bigger-1:generateContent"))
+    sends("N20", "model behind the model", request(body(), "POST /v1beta/models/gemini-1%2F..%2Fbigger-1:generateContent"))
 
 # N18: keys of the agent's own.
 sends("N18", "instead", request(body(), token="attacker"))
-sends("N18", "both", request(body(), fields=("X-Api-Key" if CODEX else "Authorization") + ": attacker\r\n"))
-sends("N18", "twice", request(body(), fields=("Authorization: Bearer" if CODEX else "X-Api-Key:") + " attacker\r\n"))
-sends("N18", "account", request(body(), fields="Openai-Organization: attacker\r\nAnthropic-Workspace-Id: attacker\r\nCookie: session=attacker\r\n"))
+sends("N18", "both", request(body(), fields=("Authorization" if API == "claude_code" else "X-Api-Key") + ": attacker\r\n"))
+sends("N18", "twice", request(body(), fields=CREDENTIAL + "attacker\r\n"))
+sends("N18", "account", request(body(), fields="Openai-Organization: attacker\r\nX-Goog-User-Project: attacker\r\nAnthropic-Workspace-Id: attacker\r\nCookie: session=attacker\r\n"))
 
 # N19: what the provider says of the key.
 def fishes(answer):
     answer = re.sub(rb"\r\n[0-9a-f]+\r\n", b"", answer) # the edges of chunks
-    texts = [answer, "".join(re.findall(r'"(?:delta|text)": ?"(.*?)"', answer.decode(errors="replace"))).encode()]
+    texts = [answer, "".join(re.findall(r'"(?:delta|text|content)": ?"(.*?)"', answer.decode(errors="replace"))).encode()]
     return any(form in text for form in KEY for text in texts)
 for what in "plain", "encoded", "split", "spread", "field", "error": tried("N19", what, fishes(says("echo " + what)))
 for path in "/debug/vars", "/debug/pprof/cmdline", "/metrics", "/": tried("N19", path, b"PWNED" in ask(request("", "GET " + path)))
@@ -81,7 +104,7 @@ for path in "/debug/vars", "/debug/pprof/cmdline", "/metrics", "/": tried("N19",
 sends("N20", "model", request(body(model="bigger-1")))
 sends("N20", "model twice", request(body().replace("}", "", 0)[:-1] + ', "model": "bigger-1"}'))
 sends("N20", "model in capitals", request(body()[:-1] + ', "MODEL": "bigger-1"}'))
-sends("N20", "many answers", request(body(n=100)))
+sends("N20", "many answers", request(body(**{"generationConfig": {"candidateCount": 1000}} if API == "gemini" else {"n": 1000})))
 sends("N20", "tier", request(body(service_tier="priority")))
 
 # N21: requests without measure.

@@ -211,6 +211,44 @@ func TestStreamed(t *testing.T) {
 	}
 }
 
+// TestDialects: an agent elsewhere speaks what the relay of its run does, and nothing else;
+// the token in a query goes to no provider.
+func TestDialects(t *testing.T) {
+	const answer = "data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"choices\":[{\"finish_reason\":\"stop\"}],\"usageMetadata\":{\"promptTokenCount\":9},\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":0}}\n\n"
+	var target string
+	b := newBench(t, func(r *http.Request) (*http.Response, error) {
+		target = r.URL.RequestURI()
+		return respond(200, strings.NewReader(answer)), nil
+	}, func(c *relay.Config) { c.API, c.Also = relay.Chat, []relay.API{relay.Gemini} })
+	v := b.desk.Admit("ticket", nil)
+	g := b.start("ticket")
+	for path, c := range map[string]struct{ body, reaches string }{
+		"/v1/chat/completions": {`{"model":"model-1","stream":true,"messages":[]}`, "/v1/chat/completions"},
+		"/v1beta/models/model-1:streamGenerateContent?alt=sse&key=" + token: {`{"contents":[]}`, "/v1beta/models/model-1:streamGenerateContent?alt=sse"},
+		"/v1/responses": {body, ""},
+	} {
+		target = ""
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.address+path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		res, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if target != c.reaches || err != nil || (string(text) == answer) != (c.reaches != "") {
+			t.Errorf("%s reaches %q and gets %s, %v", path, target, text, err)
+		}
+	}
+	g.stop()
+	if u := v.End().Usage(); u["requests"] != 2 || u["input_tokens"] != 18 {
+		t.Errorf("%v", u)
+	}
+}
+
 // TestHeld: an agent that has to wait for its provider stands still meanwhile. One that
 // cannot be stopped fails.
 func TestHeld(t *testing.T) {
