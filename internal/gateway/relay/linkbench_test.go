@@ -54,7 +54,7 @@ func linkProvider() *httptest.Server {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		control := http.NewResponseController(w)
-		for event := range strings.SplitAfterSeq(benchStream, "\n\n") {
+		for event := range strings.SplitAfterSeq(benchStream(apis[Responses]), "\n\n") {
 			_, _ = io.WriteString(w, event)
 			_ = control.Flush()
 		}
