@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (c *Client) explain(err error) failure {
 // status explains an answer with a status.
 func (c *Client) status(r *refusal) failure {
 	status, code := r.status, upstream.Code(r.body)
-	f := failure{why: fmt.Sprintf("status %d", status), overloaded: upstream.Overloaded(status), after: upstream.RetryAfter(r.header, relay.MaxHold)}
+	f := failure{why: fmt.Sprintf("status %d", status), overloaded: upstream.Overloaded(status), after: cmp.Or(upstream.RetryAfter(r.header, relay.MaxHold), upstream.RetryDelay(r.body, relay.MaxHold))}
 	f.temporary = upstream.Temporary(status) && code != upstream.NoCredit && code != upstream.TooMuch
 	switch {
 	case upstream.Rejects(status, code):

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -59,7 +60,8 @@ func (a *Attempt) send(ctx context.Context, x *exchange, req wire.Request, heade
 			a.relay.pace.success(a, sent)
 			return response, nil
 		}
-		asked, body := upstream.RetryAfter(response.Header, MaxHold), readError(response)
+		body := readError(response)
+		asked := cmp.Or(upstream.RetryAfter(response.Header, MaxHold), upstream.RetryDelay(body, MaxHold))
 		switch code := upstream.Code(body); {
 		case code == upstream.NoCredit:
 			return nil, a.rejected(ctx, x, response.StatusCode, code)

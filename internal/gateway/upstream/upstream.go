@@ -45,6 +45,27 @@ func RetryAfter(h http.Header, limit time.Duration) time.Duration {
 	return 0
 }
 
+// RetryDelay is how long Google's APIs ask to wait, which is in their errors; 0 if that is
+// not said.
+func RetryDelay(body []byte, limit time.Duration) time.Duration {
+	var e struct {
+		Error struct {
+			Details []struct {
+				Delay Text `json:"retryDelay"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	if Decode(body, &e) != nil {
+		return 0
+	}
+	for _, d := range e.Error.Details {
+		if asked, err := time.ParseDuration(string(d.Delay)); err == nil && asked > 0 {
+			return min(asked, limit)
+		}
+	}
+	return 0
+}
+
 // The codes of errors that say that no request can succeed, or not this one.
 const (
 	NoCredit = "insufficient_quota"
