@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"securebench/internal/gateway/upstream"
 )
 
 // geminiStops are the words of an answer that a filter of the provider's has stopped.
@@ -60,41 +58,70 @@ func (m *meter) gemini(path string, v jsontext.Value) {
 	}
 }
 
-// geminiParts counts the parts of an answer.
-func (m *meter) geminiParts(v jsontext.Value) {
-	var parts []struct {
-		Text    upstream.Text  `json:"text"`
-		Thought bool           `json:"thought"`
-		Call    jsontext.Value `json:"functionCall"`
-	}
-	m.said(v)
-	if upstream.Decode(v, &parts) != nil {
-		return
-	}
-	for _, p := range parts {
-		m.end.said = m.end.said || !p.Thought && says(p.Text)
-		if !absent(p.Call) {
-			m.calls++
-			m.end.said = true
+// members calls each for every member of an object, by its name in quotes, and reports
+// whether it is one.
+func members(v jsontext.Value, each func(quoted, value jsontext.Value)) bool {
+	return walk(v, '{', "", func(s *scanner) error {
+		name := s.value()
+		if name == nil || !s.Skip(':') {
+			return errScan
 		}
-	}
+		value := s.value()
+		if value == nil {
+			return errScan
+		}
+		each(name, value)
+		return nil
+	}) == nil
 }
 
-// geminiUsage takes over what an answer says of its usage.
+// geminiParts counts the parts of an answer, which come with every event.
+func (m *meter) geminiParts(v jsontext.Value) {
+	m.said(v)
+	_ = array(v, func(part jsontext.Value) error { // what is no list has no parts
+		said, thought := false, false
+		members(part, func(quoted, value jsontext.Value) {
+			switch string(quoted) {
+			case `"text"`:
+				s, ok := text(value)
+				said = !ok || strings.TrimSpace(s) != ""
+			case `"thought"`:
+				thought = value.Kind() == 't'
+			case `"functionCall"`:
+				if !absent(value) {
+					m.calls++
+					m.end.said = true
+				}
+			}
+		})
+		m.end.said = m.end.said || said && !thought
+		return nil
+	})
+}
+
+// geminiUsage takes over what an answer says of its usage, with every event.
 func (m *meter) geminiUsage(v jsontext.Value) {
-	var raw struct {
-		Prompt     jsontext.Value `json:"promptTokenCount"`
-		Tools      jsontext.Value `json:"toolUsePromptTokenCount"`
-		Candidates jsontext.Value `json:"candidatesTokenCount"`
-		Thoughts   jsontext.Value `json:"thoughtsTokenCount"`
-		Total      jsontext.Value `json:"totalTokenCount"`
-		Cached     jsontext.Value `json:"cachedContentTokenCount"`
-	}
-	if upstream.Decode(v, &raw) != nil {
+	var prompt, tools, candidates, thoughts, total, cached jsontext.Value
+	if !members(v, func(quoted, value jsontext.Value) {
+		switch string(quoted) {
+		case `"promptTokenCount"`:
+			prompt = value
+		case `"toolUsePromptTokenCount"`:
+			tools = value
+		case `"candidatesTokenCount"`:
+			candidates = value
+		case `"thoughtsTokenCount"`:
+			thoughts = value
+		case `"totalTokenCount"`:
+			total = value
+		case `"cachedContentTokenCount"`:
+			cached = value
+		}
+	}) {
 		m.input, m.output = -1, -1
 		return
 	}
-	m.counted(sum(raw.Prompt, raw.Tools), sum(raw.Candidates, raw.Thoughts), number(raw.Total), number(raw.Cached), 0)
+	m.counted(sum(prompt, tools), sum(candidates, thoughts), number(total), number(cached), 0)
 }
 
 // sum adds counts, of which those that are not there are 0. It is -1 if one makes no sense.
