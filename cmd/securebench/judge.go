@@ -70,7 +70,7 @@ func (a *app) tryJudge(ctx context.Context, f judgeFlags, t *config.Tester, w *w
 	var opened scoring.Scorer
 	_, err = setup.OpenJudge(ctx, &opened, setup.JudgeConfig{Settings: s, Around: around, Work: w, Salt: newSalt(), Workers: judgeWorkers, Say: a.notice})
 	if n := w.Judged(); err == nil && n > 0 {
-		a.notice(fmt.Sprintf("asking the judge about the reference and about a meaningless word, of %s: %s", console.Plural(n, "row"), console.Plural(2*n*s.Votes, "request")))
+		a.notice(fmt.Sprintf("asking the judge about the reference and about a meaningless word, of %s: at most %s", console.Plural(n, "row"), console.Plural(2*w.Decisions()*s.Votes, "request")))
 	}
 	return opened.Judge, err
 }
@@ -201,7 +201,7 @@ func judgeQuestions(ctx context.Context, w *workload.Workload) (map[string]judge
 			return nil, err
 		}
 		fam, v := w.Families[t.Family()], t.Evaluator()
-		if fam.Basis(v) != verdict.Judged || fam.Canaries == nil {
+		if fam.Basis(v) != verdict.Judged || fam.Canaries == nil || fam.Decisions > 1 { // or it is a pair itself
 			continue
 		}
 		if row, _ := fam.Canaries(v); row.Task != "" {

@@ -448,3 +448,56 @@ func TestReadRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestJudgedPairs: of pairs without a preference, the candidate is right that the judge
+// prefers in both orders. Such rows are judged, and without a judge they stay pending.
+func TestJudgedPairs(t *testing.T) {
+	b := newJudgeBench(t, judgetest.Comparing(func(x, y string) bool { return len(x) > len(y) && x != "qwzxvbnk" }), 3)
+	b.pack(func(i int) string {
+		return fmt.Sprintf(`{"id": "t%d", "input": {"prompt": "What is the capital of country %d?", "candidate_a": "City %d, which lies on the sea.", "candidate_b": "City."}, "eval": {"rubric": "hidden-rubric: says more."}}`, i, i, i)
+	}, "preference_pair")
+	var all strings.Builder
+	for i, texts := range []string{`["[[A]]", "[[B]]"]`, `["[[B]]", "[[A]]"]`, `["[[A]]", "[[A]]"]`} {
+		fmt.Fprintf(&all, `{"task_id": "t%d", "texts": %s}`+"\n", i, texts)
+	}
+	write(t, b.answers, all.String())
+	if code, stdout, stderr := b.run("--dry-run"); code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), "decides on 3 tasks: 18 requests for 3 votes each") {
+		t.Errorf("--dry-run: exit %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr := b.run()
+	if code != 0 || !strings.Contains(stdout, "verified=0 passed=0 ") || !strings.Contains(stdout, "judged=3 judged_verified=3 judged_passed=1") {
+		t.Fatal(code, stdout, stderr)
+	}
+	for id, l := range b.records() {
+		if l.Passed != (id == "t0") || l.Basis != verdict.Judged || (l.Judge != nil) != (id != "t2") || l.Judge != nil && len(l.Judge.Votes) != 6 {
+			t.Errorf("%s: %s, %s, %+v", id, l.Outcome, l.FailureMessage, l.Judge)
+		}
+	}
+	asked := len(b.server.Questions())
+	if code, stdout, stderr := b.call("reverify", b.out, "--pack", b.dir, "--progress", "none"); code != 0 || !strings.Contains(stdout, "3 verdicts: 3 equal") || len(b.server.Questions()) != asked {
+		t.Errorf("reverify: exit %d: %s%s", code, stdout, stderr)
+	}
+	name := filepath.Join(b.out, "restricted", "t1", "1", "judge-exchanges.jsonl")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, strings.NewReplacer(`\"met\":true`, `\"met\":false`, `\"met\":false`, `\"met\":true`).Replace(string(text)))
+	if code, stdout, stderr := b.call("reverify", b.out, "--pack", b.dir, "--progress", "none"); code != exitIntegrity {
+		t.Errorf("an exchanged preference: exit %d: %s%s", code, stdout, stderr)
+	}
+	config, err := os.ReadFile(b.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(config), "judge:\n")
+	write(t, b.config, head)
+	if code, stdout, stderr := b.run("--force"); code != 0 || !strings.Contains(stdout, "judged=3 judged_verified=0") {
+		t.Errorf("without a judge: exit %d: %s%s", code, stdout, stderr)
+	}
+	for id, l := range b.records() {
+		if l.FailureReason != verdict.NoJudge || l.Digests.Candidate != "" {
+			t.Errorf("without a judge: %s: %s", id, l.FailureReason)
+		}
+	}
+}

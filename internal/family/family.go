@@ -121,6 +121,9 @@ type Family struct {
 	// Canaries returns what a judge is tried with before it is trusted with rows like
 	// this one; nil or false if the row has nothing of the kind.
 	Canaries func(task.EvaluatorView) (judge.Specimen, bool)
+	// Decisions is how often a judge decides about a candidate of a row that it decides; 0 is
+	// once.
+	Decisions int
 	// PublicMetadata lists the keys of a verdict's metadata that a record
 	// shows whatever the outcome. The others may reveal how close a candidate
 	// came to a hidden value, and with enough failures the value itself: they

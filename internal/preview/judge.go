@@ -73,7 +73,7 @@ func (p *Preview) aboutJudge(o run.Options, w *workload.Workload, before *past) 
 		return tasks * p.Attempts
 	}
 	attempts := remaining(j.Tasks)
-	j.Model, j.Votes, j.Requests, j.Budget = o.Judge.Model.Model, o.Judge.Votes, attempts*o.Judge.Votes, o.Judge.Model.Total
+	j.Model, j.Votes, j.Requests, j.Budget = o.Judge.Model.Model, o.Judge.Votes, remaining(w.Decisions())*o.Judge.Votes, o.Judge.Model.Total
 	j.ReadRequests = remaining(j.Reads) * o.Judge.Votes
 	if !o.Judge.Unchecked {
 		decided, read := min(j.Tasks, judge.MaxSpecimens), min(j.Reads, judge.MaxSpecimens)

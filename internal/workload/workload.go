@@ -101,16 +101,18 @@ type Workload struct {
 
 // asking are the rows that ask a judge for something.
 type asking struct {
-	rows  int
-	first source.Pos
+	rows      int
+	decisions int // about a candidate of each
+	first     source.Pos
 }
 
 // add counts a row.
-func (a *asking) add(at source.Pos) {
+func (a *asking) add(at source.Pos, decisions int) {
 	if a.rows == 0 {
 		a.first = at
 	}
 	a.rows++
+	a.decisions += max(1, decisions)
 }
 
 // Load reads and checks the whole pack; the first limit rows are
@@ -181,9 +183,9 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	judged := fam.Basis(t.Evaluator()) == verdict.Judged
 	switch {
 	case judged:
-		w.judged.add(row.Pos)
+		w.judged.add(row.Pos, fam.Decisions)
 	case fam.AsksJudge(t.Evaluator()):
-		w.read.add(row.Pos)
+		w.read.add(row.Pos, 1)
 	}
 	if w.demands.Unkept {
 		return
@@ -296,6 +298,9 @@ func (w *Workload) OpenFiles() (family.Files, error) {
 
 // Judged is the number of used rows that a judge decides.
 func (w *Workload) Judged() int { return w.judged.rows }
+
+// Decisions is how often a judge decides about one candidate of each of those.
+func (w *Workload) Decisions() int { return w.judged.decisions }
 
 // JudgeReads is the number of used rows of whose candidates a judge reads the answers that
 // the rule does not find.

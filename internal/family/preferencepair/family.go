@@ -35,7 +35,9 @@ func Family() family.Family {
 		VerifySeconds:  300,
 		Reference:      reference,
 		Pending:        pending,
-		Judged:         func(v task.EvaluatorView) bool { return goldOf(v).right == 0 },
+		Judged:         isJudged,
+		Canaries:       canaries,
+		Decisions:      2, // one for each order
 		Baselines:      baselines(),
 		PublicMetadata: []string{"candidate_answer", "expected_answer", "orders", "consistent", verdict.BiasesKey},
 		NewVerifier:    newVerifier,
@@ -91,12 +93,15 @@ func doubtful(row family.Row) []family.Problem {
 	return []family.Problem{{Path: []string{"eval", "preference"}, Message: "prefers one of two candidates that are equal", Fix: "remove the row, or let the candidates differ"}}
 }
 
-// pending leaves out rows that have no preference, and those of people who do not agree.
+// pending leaves out rows without a preference that no judge can have, and those of people
+// who do not agree.
 func pending(_ task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
 	g := goldOf(v)
 	switch {
 	case g.right == 0:
-		return verdict.NoJudge, "the row has a rubric and no preference, and no judge decides pairs"
+		if _, err := questionOf(v); err != nil {
+			return verdict.PackFault, "the row has no preference, and its rubric is none that a judge decides"
+		}
 	case g.draw && !allowsTie(v):
 		return verdict.PackFault, "the votes of people are a tie, which the row does not allow (set input.allow_tie, or leave the row out)"
 	}

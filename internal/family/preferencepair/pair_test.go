@@ -209,7 +209,8 @@ func TestRows(t *testing.T) {
 	}{
 		"a preference":          {`{}`, `{"preference":"A"}`, "", ""},
 		"nothing":               {`{}`, `{}`, "needs a preference", ""},
-		"a rubric":              {`{}`, `{"rubric":"be short"}`, "", verdict.NoJudge},
+		"a rubric":              {`{}`, `{"rubric":"be short"}`, "", ""},
+		"no rubric of a judge":  {`{}`, `{"rubric":{"type":"other"}}`, "", verdict.PackFault},
 		"both":                  {`{}`, `{"rubric":"be short","preference":"B"}`, "", ""},
 		"a tie":                 {`{}`, `{"preference":"tie"}`, "is a tie", ""},
 		"a tie that is allowed": {`{"allow_tie":true}`, `{"preference":"tie"}`, "", ""},

@@ -22,10 +22,14 @@ import (
 )
 
 // newVerifier returns the family's verifier. It needs no sandbox.
-func newVerifier(family.Resources) family.Verifier {
+func newVerifier(resources family.Resources) family.Verifier {
 	r, err := newReader()
 	return textmatch.NewJudging(func(c family.Case) (textmatch.Scorer, error) {
-		return scorer{goldOf(c.Evaluator), r, isBoth(c.Sandbox), chosen(c.Seed), longer(pair(c.Sandbox))}, err
+		s := scorer{goldOf(c.Evaluator), r, isBoth(c.Sandbox), chosen(c.Seed), longer(pair(c.Sandbox))}
+		if isJudged(c.Evaluator) && resources.Judge != nil && err == nil {
+			return newByJudge(resources.Judge, c, s)
+		}
+		return s, err
 	})
 }
 

@@ -114,16 +114,8 @@ func first(errs []error) error {
 // says so of both, or of neither, follows the place.
 func decidePair(q judge.Question, l Label, decide func(judge.Question, int) (bool, bool, error)) (Pair, error) {
 	p := Pair{Preferred: l.Preferred, Bytes: [2]int{len(l.Texts[0]), len(l.Texts[1])}}
-	criteria := ""
-	for _, c := range q.Rubric.Criteria {
-		criteria += "\n- " + c.Text
-	}
-	words := q.Rubric.MaxWords
-	q.Rubric = judge.Rubric{Criteria: []judge.Criterion{{ID: "better", Required: true,
-		Text: "Of two answers, the one under FIRST ANSWER meets the following better than the one under SECOND ANSWER:" + criteria}}, Pass: 1, MaxWords: 2*words + 4, Blind: q.Rubric.Blind}
 	for order := range 2 {
-		q.Candidate = "FIRST ANSWER\n" + l.Texts[order] + "\n\nSECOND ANSWER\n" + l.Texts[1-order]
-		better, void, err := decide(q, 2*l.Line+order)
+		better, void, err := decide(judge.Better(q, l.Texts[order], l.Texts[1-order]), 2*l.Line+order)
 		if err != nil {
 			return p, err
 		}

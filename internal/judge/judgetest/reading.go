@@ -84,3 +84,24 @@ func ReadRows(n int) (out []judge.Specimen) {
 
 // City is the answer of a row.
 func City(i int) string { return fmt.Sprintf("city-%c", rune('a'+i%26)) }
+
+// Comparing prefers the text that is better, wherever it stands. It judges other rubrics
+// with care.
+func Comparing(better func(a, b string) bool) Character {
+	return func(p Paper) ([]Finding, bool) {
+		if !strings.HasPrefix(p.Answer, "FIRST| ") {
+			return Careful(p)
+		}
+		var texts [2][]string
+		for line := range strings.SplitSeq(p.Answer, "\n") {
+			for i, mark := range []string{"FIRST| ", "SECOND| "} {
+				if text, ok := strings.CutPrefix(line, mark); ok {
+					texts[i] = append(texts[i], text)
+				}
+			}
+		}
+		first, second := strings.Join(texts[0], "\n"), strings.Join(texts[1], "\n")
+		quote, _, _ := strings.Cut(p.Answer, "\n")
+		return all(p, better(first, second), quote), false
+	}
+}
