@@ -40,6 +40,7 @@ func wallClock() map[string]string {
 		"internal/sandbox/imagestore/add.go":         shown,
 		"internal/agent/programs/tree.go":            tar,
 		"internal/wheels/wheels.go":                  tar,
+		"internal/wheels/install.go":                 tar,
 		"internal/candidate/tree.go":                 tar,
 		"internal/sandbox/imagestore/layer/layer.go": tar,
 		"internal/sandbox/upper/archive.go":          tar,

@@ -3,6 +3,8 @@ package main
 import (
 	"crypto/rand"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"testing"
 
 	"securebench/internal/sandbox/enginetest"
+	"securebench/internal/wheels"
 )
 
 // step is a block of a tutorial: commands, a file to save, or what the commands
@@ -184,12 +187,42 @@ func TestFirstPackTutorial(t *testing.T) {
 	follow(t, "first-pack.md")
 }
 
+// mpmathIndex is a registry of Python with the package that the tutorial requires. The
+// package is that of the library that compares mathematical expressions.
+func mpmathIndex(t *testing.T) string {
+	t.Helper()
+	enginetest.MathVerify(t, enginetest.Open(t))
+	set := wheels.MathVerify()
+	set.Wheels = slices.DeleteFunc(set.Wheels, func(w wheels.Wheel) bool { return w.Project != "mpmath" })
+	cache, err := wheels.OpenCache("", os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	if err := cache.Fetch(t.Context(), set, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := cache.Read(set.Wheels[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wheel" {
+			_, _ = to.Write(w)
+			return
+		}
+		fmt.Fprintf(to, `<html><a href="/wheel#sha256=%s">%s</a>`, set.Wheels[0].SHA256, set.Wheels[0].File)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // TestOwnAgentTutorial follows docs/tutorials/own-agent.md as it is written, and then
 // does what "make own-agent" does: both use the same port.
 func TestOwnAgentTutorial(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	follow(t, "own-agent.md")
+	follow(t, "own-agent.md", "PIP_CONFIG_FILE=/dev/null", "PIP_INDEX_URL="+mpmathIndex(t))
 	dir := checkout(t)
 	program, err := binary()
 	if err != nil {

@@ -60,7 +60,7 @@ func (r *indexes) fetch(ctx context.Context, w Wheel) ([]byte, error) {
 
 func (r *indexes) fetchFrom(ctx context.Context, index *url.URL, w Wheel) ([]byte, error) {
 	page := index.JoinPath(w.Project + "/")
-	text, final, err := r.get(ctx, page, maxPage, "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1")
+	text, final, err := r.get(ctx, page, maxPage, pageTypes)
 	if err != nil {
 		return nil, err
 	}
@@ -84,28 +84,44 @@ func (r *indexes) fetchFrom(ctx context.Context, index *url.URL, w Wheel) ([]byt
 
 var anchor = lazyregexp.New(`(?is)<a\s[^>]*?href\s*=\s*["']([^"']*)["'][^>]*>\s*([^<]*?)\s*</a`)
 
+// pageTypes are the forms of a project's page.
+const pageTypes = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+
+// listedFile is a file on a project's page.
+type listedFile struct {
+	Filename string            `json:"filename"`
+	URL      string            `json:"url"`
+	Hashes   map[string]string `json:"hashes"`
+}
+
+// listedFiles are those on a project's page.
+func listedFiles(page []byte) ([]listedFile, error) {
+	if len(page) > 0 && page[0] == '{' {
+		var listed struct {
+			Files []listedFile `json:"files"`
+		}
+		if err := json.Unmarshal(page, &listed); err != nil {
+			return nil, fmt.Errorf("%w: its page is no JSON", registry.ErrNotFound)
+		}
+		return listed.Files, nil
+	}
+	var out []listedFile
+	for _, m := range anchor.FindAllSubmatch(page, -1) {
+		at := html.UnescapeString(string(m[1]))
+		out = append(out, listedFile{html.UnescapeString(string(m[2])), at, hashOf(at)})
+	}
+	return out, nil
+}
+
 // find returns the address of a file on a project's page.
 func find(page []byte, file string) (string, error) {
-	var listed struct {
-		Files []struct {
-			Filename string `json:"filename"`
-			URL      string `json:"url"`
-		} `json:"files"`
+	files, err := listedFiles(page)
+	if err != nil {
+		return "", err
 	}
-	if len(page) > 0 && page[0] == '{' {
-		if err := json.Unmarshal(page, &listed); err != nil {
-			return "", fmt.Errorf("%w: its page is no JSON", registry.ErrNotFound)
-		}
-		for _, f := range listed.Files {
-			if f.Filename == file {
-				return f.URL, nil
-			}
-		}
-		return "", registry.ErrNotFound
-	}
-	for _, m := range anchor.FindAllSubmatch(page, -1) {
-		if html.UnescapeString(string(m[2])) == file {
-			return html.UnescapeString(string(m[1])), nil
+	for _, f := range files {
+		if f.Filename == file {
+			return f.URL, nil
 		}
 	}
 	return "", registry.ErrNotFound

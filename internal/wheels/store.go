@@ -41,7 +41,7 @@ func (s *Store) Tree(ctx context.Context, set Set) (sandbox.Overlay, error) {
 	}
 	var failed error
 	tree, err := engine.Overlay(ctx, sandbox.OverlaySpec{Key: set.Key(), Title: set.Title()}, func(w io.Writer) error {
-		failed = s.fill(ctx, set, w)
+		failed = s.WriteTar(ctx, set, w)
 		return failed
 	})
 	switch {
@@ -54,8 +54,8 @@ func (s *Store) Tree(ctx context.Context, set Set) (sandbox.Overlay, error) {
 	return tree, nil
 }
 
-// fill writes the tree of a set, which it fetches first where the cache lacks it.
-func (s *Store) fill(ctx context.Context, set Set, w io.Writer) (err error) {
+// WriteTar writes the tree of a set, which it fetches first where the cache lacks it.
+func (s *Store) WriteTar(ctx context.Context, set Set, w io.Writer) (err error) {
 	c, err := OpenCache("", s.getenv)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	maxWheel = 64 << 20  // a wheel
+	maxWheel = 128 << 20 // a wheel
 	maxTree  = 512 << 20 // what it unpacks to
 )
 
@@ -47,6 +47,9 @@ type Wheel struct {
 type Set struct {
 	Name, Version string
 	Wheels        []Wheel
+	// Installed says that the wheels are laid out whole, as pip would: modules in lib,
+	// programs in bin, other files in data.
+	Installed bool
 }
 
 // MathVerify compares mathematical expressions. All of its wheels are Python only, so
@@ -64,7 +67,11 @@ func MathVerify() Set {
 // Digest is the digest of the pinned content, and of how it is unpacked.
 func (s Set) Digest() string {
 	h := sha256.New()
-	fmt.Fprint(h, "wheels, without tests, layout 1\n")
+	layout := "without tests, layout 1"
+	if s.Installed {
+		layout = "installed, layout 1"
+	}
+	fmt.Fprintf(h, "wheels, %s\n", layout)
 	for _, w := range s.Wheels {
 		fmt.Fprintf(h, "%s %s\n", w.SHA256, w.File)
 	}
@@ -136,15 +143,15 @@ func (c *Cache) Close() error { return c.root.Close() }
 // Missing returns the wheels of a set that the cache does not have whole.
 func (c *Cache) Missing(s Set) (out []Wheel) {
 	for _, w := range s.Wheels {
-		if _, err := c.read(w); err != nil {
+		if _, err := c.Read(w); err != nil {
 			out = append(out, w)
 		}
 	}
 	return out
 }
 
-// read returns a wheel of the cache whose content is the pinned one.
-func (c *Cache) read(w Wheel) ([]byte, error) {
+// Read returns a wheel of the cache whose content is the pinned one.
+func (c *Cache) Read(w Wheel) ([]byte, error) {
 	data, err := source.ReadFileIn(c.root, w.File, maxWheel)
 	if err == nil && !w.is(data) {
 		err = fmt.Errorf("%s is damaged", w.File)
@@ -221,12 +228,18 @@ func (c *Cache) advise(ctx context.Context, s Set, w Wheel, err error) error {
 }
 
 // WriteTar writes the tree of a set: what a folder of Python's path holds, without
-// tests and programs. Everything belongs to root and can be read by all.
+// tests and programs, unless the set is installed. Everything belongs to root and can be read by all.
 func (c *Cache) WriteTar(s Set, to io.Writer) error {
 	out := tar.NewWriter(to)
+	if s.Installed {
+		if err := c.install(s, out); err != nil {
+			return err
+		}
+		return out.Close()
+	}
 	made, left := map[string]bool{}, int64(maxTree)
 	for _, w := range s.Wheels {
-		data, err := c.read(w)
+		data, err := c.Read(w)
 		if err != nil {
 			return fmt.Errorf("reading %s from the cache: %w", w.File, err)
 		}

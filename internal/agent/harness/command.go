@@ -26,6 +26,7 @@ type command struct {
 	domains      []string
 	private      []string // of the domains
 	files        *Files
+	requirements string // a file of Python's requirements, "" for none
 	image        string // instead of the rows' image
 	relay        *Relay // nil without a provider
 	key          string // the variable that gets the relay's token
@@ -35,7 +36,7 @@ type command struct {
 func ParseCommand(c config.Harness) (Harness, source.Problems) { return parse(c, parseCommand) }
 
 func parseCommand(p *parser) Harness {
-	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "allow_private", "files", "image",
+	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "allow_private", "files", "requirements", "image",
 		"model", "api", "base_url", "headers", "allow_plain_http", "auth", "budget", "prices", "allow_external_tools")
 	c := &command{
 		argv:         p.argv(),
@@ -44,6 +45,7 @@ func parseCommand(p *parser) Harness {
 		timeout:      p.timeout(),
 		domains:      p.domains(),
 		files:        p.files(),
+		requirements: p.requirements(),
 		image:        p.image(),
 	}
 	c.private = p.private(c.domains)
@@ -102,7 +104,7 @@ func (c *command) Name() string { return "command" }
 
 // Needs returns the command, and what it has beside it.
 func (c *command) Needs() Needs {
-	n := Needs{Argv: slices.Clone(c.argv), Env: slices.Clone(c.env), Domains: slices.Clone(c.domains), Private: slices.Clone(c.private), Files: c.files, Image: c.image}
+	n := Needs{Argv: slices.Clone(c.argv), Env: slices.Clone(c.env), Domains: slices.Clone(c.domains), Private: slices.Clone(c.private), Files: c.files, Requirements: c.requirements, Image: c.image}
 	if c.relay != nil {
 		r := *c.relay
 		r.Prices, r.Also = maps.Clone(r.Prices), slices.Clone(r.Also)
@@ -148,6 +150,10 @@ func (c *command) Plan(v task.AgentView) (Plan, error) {
 	p.Domains, p.Private, p.Relay = n.Domains, n.Private, n.Relay
 	if c.files != nil {
 		p.FilesDir, p.Env = FilesDir, append(p.Env, filesVar+"="+FilesDir)
+	}
+	if c.requirements != "" {
+		p.Overlays = []Overlay{Requirements()}
+		p.Env = append(p.Env, "PYTHONPATH="+Requirements().Target+"/lib")
 	}
 	if c.relay != nil {
 		p.TokenEnv, p.Env = c.key, append(p.Env, modelVar+"="+c.relay.Model)

@@ -140,7 +140,9 @@ type Needs struct {
 	Private  []string // of the domains, that may have private addresses
 	Output   events.Format
 	Files    *Files // nil for none
-	Image    string // of the agent, instead of the rows' own; "" is theirs
+	// Requirements is a file of Python's requirements, below the tester YAML; "" for none.
+	Requirements string
+	Image        string // of the agent, instead of the rows' own; "" is theirs
 }
 
 // Provider returns who serves the models, for the relay or for this process; nil

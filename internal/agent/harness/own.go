@@ -66,6 +66,28 @@ func (p *parser) files() *Files {
 	return f
 }
 
+// Requirements is the overlay with the packages of harness.config.requirements: modules
+// in its folder lib, programs in bin.
+func Requirements() Overlay { return Overlay{Program: "python", Target: "/opt/securebench/python"} }
+
+// requirements reads the path of a file below the tester YAML.
+func (p *parser) requirements() string {
+	n, what := p.get("requirements")
+	if n == nil {
+		return ""
+	}
+	s, problem := n.Str(what)
+	if problem != nil {
+		p.ps.Note(problem)
+		return ""
+	}
+	clean, err := workspace.CleanPath(s)
+	if err != nil {
+		p.ps.Add(n.Pos, "name a file below the tester YAML, relative to it", "%s %q: %v", what, s, err)
+	}
+	return clean
+}
+
 // imagePattern matches a reference of an image. It is compared with nothing else.
 var imagePattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
 

@@ -60,6 +60,8 @@ func TestOwnAgent(t *testing.T) {
 // with what to do.
 func TestOwnAgentProblems(t *testing.T) {
 	for in, want := range map[string]string{
+		"requirements: ../r":  `harness.config.requirements "../r": `,
+		"requirements: [a]":   "harness.config.requirements must be a non-empty string, not a list",
 		"files: ../agent":     `harness.config.files "../agent": `,
 		"files: /srv/agent":   `harness.config.files "/srv/agent": `,
 		"files: .":            `harness.config.files ".": `,

@@ -25,6 +25,7 @@ import (
 	"securebench/internal/sandbox/initproc"
 	"securebench/internal/scoring"
 	"securebench/internal/task"
+	"securebench/internal/wheels"
 	"securebench/internal/workload"
 	"securebench/internal/workspace"
 )
@@ -35,6 +36,7 @@ import (
 type command struct {
 	boxed
 	files  *ownFiles       // nil for none
+	python requirements    // empty for none
 	tree   sandbox.Overlay // of the files, once they are on the engine
 	misfit string          // the first task whose agent cannot run in another image
 	places map[place]bool  // where the command has to be found
@@ -102,6 +104,11 @@ func (c *command) Loaded(ctx context.Context, w *workload.Workload) (err error) 
 			return fault.Errorf(fault.Config, "%s: harness.config.files: %w", section.At("files"), err)
 		}
 	}
+	if c.needs.Requirements != "" {
+		if err := c.require(); err != nil {
+			return err
+		}
+	}
 	for _, arg := range c.needs.Argv {
 		name, ok := strings.CutPrefix(path.Clean(arg), harness.FilesDir+"/")
 		if ok && (c.files == nil || !c.files.has(name)) {
@@ -129,7 +136,7 @@ func (c *command) Agent(on setup.Ground) (agent.Agent, error) {
 	case c.Tree != nil:
 		files = func() (sandbox.Overlay, error) { return c.Tree("", sandbox.Image{}) }
 	}
-	return c.run(on, files, produce.Gateway{})
+	return c.run(on, files, produce.Gateway{Overlay: c.bring})
 }
 
 // Facts adds the files and the image.
@@ -139,8 +146,12 @@ func (c *command) Facts() setup.Facts {
 	if c.files != nil {
 		f.Settings["agent_files"] = c.files.Digest
 	}
+	if len(c.python.all) > 0 {
+		f.Settings["agent_requirements"] = wheels.DigestOf(c.python.all)
+		f.Trees = c.pythonTrees()
+	}
 	if c.tree != nil {
-		f.Trees = []setup.Tree{{OverlaySpec: c.overlay(), Write: c.files.writeTar}}
+		f.Trees = append(f.Trees, setup.Tree{OverlaySpec: c.overlay(), Write: c.files.writeTar})
 	}
 	return f
 }
@@ -149,6 +160,9 @@ func (c *command) Facts() setup.Facts {
 // image.
 func (c *command) Prepare(ctx context.Context, on setup.Ground) (err error) {
 	if err := c.reach(ctx); err != nil {
+		return err
+	}
+	if err := c.layPython(ctx, on); err != nil {
 		return err
 	}
 	if c.files != nil {
@@ -227,6 +241,11 @@ func (c *command) missing(ctx context.Context, on setup.Ground, p place) (string
 	}
 	if c.tree != nil {
 		q.Mounts = []sandbox.Mount{{Overlay: c.tree, Target: harness.FilesDir, ReadOnly: true}}
+	}
+	if tree, ok := c.python.trees[q.Image.ID]; ok {
+		o := harness.Requirements()
+		q.Mounts = append(q.Mounts, sandbox.Mount{Overlay: tree.on, Target: o.Target, ReadOnly: true})
+		q.Env = produce.WithPath(q.Env, harness.Plan{Overlays: []harness.Overlay{o}}, q.Image)
 	}
 	name, err := initproc.Missing(ctx, on.Engine, q)
 	if err != nil {

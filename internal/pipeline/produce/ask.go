@@ -35,7 +35,7 @@ type Question struct {
 // none, and a quoted part of what it printed. No request leaves this process.
 func (g Gateway) Ask(ctx context.Context, e sandbox.Sandboxes, q Question) (model, said string, err error) {
 	spec := sandbox.Spec{Labels: q.Labels, Image: q.Image, Workdir: q.Plan.Workdir, Home: q.Plan.Home, Limits: q.Limits.WithDefaults(),
-		Env: withPath(q.Plan.Env, q.Plan, q.Image)}
+		Env: WithPath(q.Plan.Env, q.Plan, q.Image)}
 	if spec.Mounts, err = g.overlays(q.Plan, q.Image); err != nil {
 		return "", "", err
 	}

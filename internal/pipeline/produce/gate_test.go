@@ -431,7 +431,7 @@ func TestBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := sandbox.Spec{Image: sandbox.Image{ID: "i"}, Command: plan.Argv, User: tt.user, Capabilities: []sandbox.Capability{sandbox.Chown},
-				Env: withPath([]string{"PATH=/row", "A=b"}, plan, sandbox.Image{Path: "/image"}), Limits: sandbox.Limits{Output: 5, Timeout: time.Minute}}
+				Env: WithPath([]string{"PATH=/row", "A=b"}, plan, sandbox.Image{Path: "/image"}), Limits: sandbox.Limits{Output: 5, Timeout: time.Minute}}
 			if name == "nothing set" {
 				spec.Capabilities = nil
 			}

@@ -203,8 +203,8 @@ func (g Gateway) overlays(plan harness.Plan, image sandbox.Image) (out []sandbox
 // defaultPath is where programs are looked up in images that say nothing else.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// withPath puts the programs of a plan before those of the image.
-func withPath(env []string, plan harness.Plan, image sandbox.Image) []string {
+// WithPath puts the programs of a plan before those of the image.
+func WithPath(env []string, plan harness.Plan, image sandbox.Image) []string {
 	if len(plan.Overlays) == 0 {
 		return env
 	}

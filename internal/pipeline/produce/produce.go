@@ -246,7 +246,7 @@ func (p *Producer) spec(plan harness.Plan, req Request) (sandbox.Spec, error) {
 	spec.Labels.Role = "agent"
 	spec.Limits.Timeout = plan.TimeLimit(req.Limits.Timeout)
 	spec.WritableRoot = req.View.Environment().WritableRoot
-	spec.Env, spec.Home = withPath(p.variables(plan, req), plan, req.Image), plan.Home
+	spec.Env, spec.Home = WithPath(p.variables(plan, req), plan, req.Image), plan.Home
 	for _, name := range req.View.Environment().Capabilities {
 		c := sandbox.Capability(name)
 		if !slices.Contains(p.Granted, c) {
