@@ -68,8 +68,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"securebench/internal/source"
 )
 
@@ -175,8 +173,8 @@ func Parse(file string, data []byte) (*Script, error) {
 		return nil, err
 	}
 	s := &Script{}
-	if err := json.Unmarshal(n.JSON(), s, json.RejectUnknownMembers(true)); err != nil {
-		return nil, place(n, err)
+	if err := n.Decode(s); err != nil {
+		return nil, err
 	}
 	for i := range s.all() {
 		if err := s.all()[i].check(); err != nil {
@@ -184,24 +182,6 @@ func Parse(file string, data []byte) (*Script, error) {
 		}
 	}
 	return s, nil
-}
-
-// place adds the line and column to an error of the JSON that n was turned into.
-func place(n *source.Node, err error) error {
-	var odd *json.SemanticError
-	if !errors.As(err, &odd) {
-		return source.Problemf(n.Pos, "%v", err)
-	}
-	why, at := odd.Err, n
-	if tokens := slices.Collect(odd.JSONPointer.Tokens()); len(tokens) > 0 {
-		if found := n.At(tokens); found != nil {
-			at = found
-		}
-	}
-	if why == nil {
-		why = fmt.Errorf("want a value of type %s", odd.GoType)
-	}
-	return source.Problemf(at.Pos, "%s: %v", odd.JSONPointer, why)
 }
 
 // all returns every list of turns.
