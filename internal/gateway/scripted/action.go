@@ -54,22 +54,25 @@ func (r *Request) calls(t Turn) ([]call, error) {
 }
 
 // shell runs a command with the agent's shell tool.
-func (r *Request) shell(command string) (call, error) {
+func (r *Request) shell(line string) (call, error) {
+	if c, ok := r.byRole([]string{"bash", "run_shell_command", "terminal", "execute_bash"}, given{command(), line}); ok {
+		return c, nil
+	}
 	t, ok := r.tool("exec", "exec_command", "shell_command", "shell", "local_shell", "Bash", "run_shell_command", "bash")
 	if !ok {
 		return call{}, fmt.Errorf("the request declares no shell tool")
 	}
 	c := call{kind: "function_call", namespace: t.Namespace, name: t.Name}
-	argv := []string{"bash", "-lc", command}
+	argv := []string{"bash", "-lc", line}
 	switch {
 	case t.Name == "exec" && t.Type == "custom":
-		return r.script("exec_command", map[string]any{"cmd": command, "yield_time_ms": 30_000}, "result.output"), nil
+		return r.script("exec_command", map[string]any{"cmd": line, "yield_time_ms": 30_000}, "result.output"), nil
 	case t.Name == "exec_command":
-		c.input = object(map[string]any{"cmd": command, "yield_time_ms": 30_000})
+		c.input = object(map[string]any{"cmd": line, "yield_time_ms": 30_000})
 	case t.Name == "shell_command", t.Name == "run_shell_command", t.Name == "bash":
-		c.input = object(map[string]any{"command": command})
+		c.input = object(map[string]any{"command": line})
 	case t.Name == "Bash":
-		c.kind, c.input = "tool_use", object(map[string]any{"command": command, "description": "Run a command"})
+		c.kind, c.input = "tool_use", object(map[string]any{"command": line, "description": "Run a command"})
 	case t.Type == "local_shell":
 		c.kind, c.input = "local_shell_call", object(map[string]any{"type": "exec", "command": argv})
 	default:
@@ -89,12 +92,18 @@ func (r *Request) readFile(name string) (call, error) {
 	if _, ok := r.tool("Read"); ok {
 		return call{kind: "tool_use", name: "Read", input: object(map[string]any{"file_path": r.absolute(name)})}, nil
 	}
+	if c, ok := r.byRole([]string{"read", "read_file"}, given{file(), r.absolute(name)}); ok {
+		return c, nil
+	}
 	return r.shell("cat -- " + quote(name))
 }
 
 func (r *Request) writeFile(f File) (call, error) {
 	if _, ok := r.tool("Write"); ok {
 		return call{kind: "tool_use", name: "Write", input: object(map[string]any{"file_path": r.absolute(f.Path), "content": f.Content})}, nil
+	}
+	if c, ok := r.byRole([]string{"write", "write_file"}, given{file(), r.absolute(f.Path)}, given{content(), f.Content}); ok {
+		return c, nil
 	}
 	name := quote(f.Path)
 	return r.shell(fmt.Sprintf(`mkdir -p "$(dirname -- %s)" && printf %%s %s | base64 -d > %s`,
@@ -106,6 +115,9 @@ func (r *Request) editFile(e Edit) (call, error) {
 		return call{kind: "tool_use", name: "Edit", input: object(map[string]any{
 			"file_path": r.absolute(e.Path), "old_string": e.Old, "new_string": e.New})}, nil
 	}
+	if c, ok := r.byRole([]string{"edit", "replace"}, given{file(), r.absolute(e.Path)}, given{before(), e.Old}, given{after(), e.New}); ok {
+		return c, nil
+	}
 	var p strings.Builder
 	fmt.Fprintf(&p, "*** Begin Patch\n*** Update File: %s\n@@\n", e.Path)
 	for _, side := range []struct{ sign, text string }{{"-", e.Old}, {"+", e.New}} {
@@ -116,6 +128,9 @@ func (r *Request) editFile(e Edit) (call, error) {
 	p.WriteString("*** End Patch\n")
 	if t, ok := r.tool("exec"); ok && t.Type == "custom" {
 		return r.script("apply_patch", p.String(), "result"), nil
+	}
+	if c, ok := r.byRole([]string{"apply_patch"}, given{patch(), p.String()}); ok {
+		return c, nil
 	}
 	if t, ok := r.tool("apply_patch"); ok {
 		return call{kind: "custom_tool_call", namespace: t.Namespace, name: t.Name, input: p.String()}, nil
@@ -131,8 +146,9 @@ func (r *Request) anyCall(c Call) call {
 	return out
 }
 
-// workdir finds the agent's folder, which Claude Code says in its prompt.
-var workdir = lazyregexp.New(`Primary working directory: ([^\\"\s]+)`)
+// workdir finds the agent's folder, which Claude Code, Qwen Code and Gemini CLI say in
+// their prompts.
+var workdir = lazyregexp.New(`(?:Primary working directory: |working in the directory: |Workspace Directories:\*\*\\n  - )([^\\"\s]+)`)
 
 func (r *Request) absolute(name string) string {
 	m := workdir.FindSubmatch(r.Body)

@@ -55,6 +55,7 @@ type Tool struct {
 	Type      string // "client" for the messages API's tools without a type
 	Namespace string
 	Name      string
+	Takes     []string // names of its arguments
 }
 
 // toolJSON is a tool of any API. Only chat Completions has its name one level
@@ -64,8 +65,12 @@ type toolJSON struct {
 	Name     string     `json:"name"`
 	Tools    []toolJSON `json:"tools"`
 	Function struct {
-		Name string `json:"name"`
+		Name       string     `json:"name"`
+		Parameters properties `json:"parameters"`
 	} `json:"function"`
+	Parameters  properties `json:"parameters"`
+	JSONSchema  properties `json:"parametersJsonSchema"`
+	InputSchema properties `json:"input_schema"`
 	geminiTools
 }
 
@@ -159,15 +164,20 @@ func (r *Request) addTools(namespace string, tools []toolJSON) {
 		}
 		if functions := append(t.Functions, t.Snake...); r.API == gemini {
 			for _, f := range functions {
-				r.Tools = append(r.Tools, Tool{"client", "", f.Name})
+				r.Tools = append(r.Tools, Tool{"client", "", f.Name, f.takes()})
 			}
 			continue
 		}
 		if t.Type == "" {
 			t.Type = "client"
 		}
-		r.Tools = append(r.Tools, Tool{t.Type, namespace, cmp.Or(t.Name, t.Function.Name)})
+		r.Tools = append(r.Tools, Tool{t.Type, namespace, cmp.Or(t.Name, t.Function.Name), t.takes()})
 	}
+}
+
+// takes are the names of the arguments of a tool.
+func (t toolJSON) takes() []string {
+	return slices.Concat(t.Parameters, t.JSONSchema, t.InputSchema, t.Function.Parameters)
 }
 
 // tool returns the first declared tool with one of the names.
