@@ -56,6 +56,12 @@ engine: build ## make sure that a sandbox engine runs (installs what it needs as
 image: build ## make sure that the images securebench-python:3 and securebench-pytest:1 are there
 	@engines=$$(scripts/engine.sh $(BIN) all); for engine in $$engines; do scripts/image.sh $(BIN) $$engine; done
 
+.PHONY: agents-test
+agents-test: build image ## run every agent of the catalogue against a scripted provider
+	SECUREBENCH_TEST_AGENTS=require SECUREBENCH_TEST_ALL_AGENTS=1 SECUREBENCH_TEST_BROWSER=never \
+	SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
+		$(GO_TEST) ./cmd/securebench -run 'RealAgents|CatalogueAgents|CanaryKey' -timeout 60m
+
 .PHONY: demo
 demo: build ## run the demo pack in real sandboxes and print a table
 	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine securebench-python:3; scripts/demo.sh $(BIN) $$engine

@@ -69,7 +69,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 		}
 	}
 	if o.Agent == nil {
-		return o, usageError(errors.New("no agent given: give --model NAME, --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
+		return o, usageError(errors.New("no agent given: give --harness NAME, --model NAME, --agent oracle|null|replay:FILE, or a tester YAML that names a harness"))
 	}
 	if f.blind {
 		o.Agent = setup.Blind(o.Agent)
@@ -93,6 +93,9 @@ func (*runFlags) openKeyring(o *run.Options) (err error) {
 func (f *runFlags) resolve(c *cobra.Command, args []string, o *run.Options) (err error) {
 	// The kind of the agent checks its section, and the judge its own.
 	check := func(t *config.Tester) (ps source.Problems) {
+		if problem := harness.Describe(&t.Harness, os.Getenv); problem != nil {
+			return source.Problems{problem}
+		}
 		o.Agent, ps = kinds.Configured(t.Harness)
 		var more source.Problems
 		o.Judge, more = provider.Parse(t.Judge)
@@ -172,11 +175,15 @@ func (f *runFlags) modelSettings(changed func(string) bool) (out []harness.Setti
 	return out, nil
 }
 
-// overrideModel makes the harness ask the model that the flags name, as they say.
+// overrideModel makes the harness run the agent, or ask the model, that the flags name,
+// as they say.
 func (f *runFlags) overrideModel(o *run.Options, check config.Check, changed func(string) bool) error {
 	settings, err := f.modelSettings(changed)
 	if err != nil {
 		return usageError(err)
+	}
+	if f.harness != "" {
+		settings = append([]harness.Setting{{Flag: "--harness", Value: f.harness}}, settings...)
 	}
 	if len(settings) == 0 {
 		return nil
@@ -184,7 +191,7 @@ func (f *runFlags) overrideModel(o *run.Options, check config.Check, changed fun
 	if f.agent != "" {
 		return usageError(fmt.Errorf("give --agent or %s, not both", settings[0].Flag))
 	}
-	h, err := harness.WithModel(o.Config.Harness, settings)
+	h, err := harness.WithFlags(o.Config.Harness, settings)
 	if err != nil {
 		return usageError(err)
 	}

@@ -19,27 +19,34 @@ import (
 	"securebench/internal/trajectory"
 )
 
-// fetched puts the programs of the agents into the cache, once. A download that
-// fails is tried again once.
+// fetched puts the programs of the agents into the cache, once. A download that fails is
+// tried again once.
 var fetched = sync.OnceValue(func() error {
-	path, err := binary()
-	if err != nil {
-		return err
-	}
 	for _, release := range agenttest.Releases() {
-		for try := 1; ; try++ {
-			cmd := exec.Command(path, "agent", "fetch", release)
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				break
-			}
-			if try == 2 || cmd.ProcessState.ExitCode() != exitInfra {
-				return fmt.Errorf("fetching %s: %w: %s", release, err, out)
-			}
+		if err := fetch(release); err != nil {
+			return err
 		}
 	}
 	return nil
 })
+
+// fetch puts a program into the cache.
+func fetch(release string) error {
+	path, err := binary()
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		cmd := exec.Command(path, "agent", "fetch", release)
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		if try == 2 || cmd.ProcessState.ExitCode() != exitInfra {
+			return fmt.Errorf("fetching %s: %w: %s", release, err, out)
+		}
+	}
+}
 
 // needAgents skips or fails where the real agents' programs cannot be had.
 func needAgents(t *testing.T) {

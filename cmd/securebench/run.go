@@ -29,7 +29,8 @@ type runFlags struct {
 	force, quiet, strict, keepGoing   bool
 	blind                             bool // agents get no files
 	showCommands, showAgent           bool
-	model, baseURL, api, judge        string
+	harness, model                    string
+	baseURL, api, judge               string
 	effort, systemPrompt              string
 	maxTokens                         int
 	temperature                       float64
@@ -43,7 +44,8 @@ const runHelp = `Run an agent on a benchmark pack and score its candidates.
 
 PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester
 YAML. A tester YAML configures the harness that runs the agent; without one,
---model names a model to ask, or --agent a built-in agent:
+--harness names an agent of "securebench agent list" and --model its model, --model
+by itself a model to ask, or --agent a built-in agent:
 
   oracle       submits each row's reference solution (must score 100%)
   null         submits nothing (must score 0)
@@ -81,6 +83,9 @@ const runExamples = `  # Check a pack with its reference solutions: every task m
 
   # Ask a model; the key is OPENAI_API_KEY, in the environment or in .env.
   securebench run packs/gsm8k-sample --model gpt-5.5
+
+  # Run an agent by its name; its program comes from the registry.
+  securebench run packs/quixbugs --harness opencode --model gpt-5.5 --limit 1
 
   # Ask a model on a server of this machine, such as Ollama.
   securebench run packs/gsm8k-sample --model llama3.2 --base-url http://127.0.0.1:11434
@@ -122,9 +127,10 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl.StringVarP(&f.config, "config", "c", "", "tester YAML `FILE`")
 	fl.StringVar(&f.agent, "agent", "", "`AGENT`: oracle, null or replay:FILE instead of the harness")
 	fl.StringVar(&f.replayMap, "replay-map", "", "with --agent replay:FILE: the `COLUMNS` of answers, such as id=COLUMN,text=COLUMN (also attempt, stop_reason)")
-	fl.StringVar(&f.model, "model", "", "ask this `MODEL` instead of running an agent (text families, code_completion)")
-	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default OpenAI's)")
-	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url)")
+	fl.StringVar(&f.harness, "harness", "", "run this agent, `NAME[@VERSION]` of securebench agent list, with --model")
+	fl.StringVar(&f.model, "model", "", "the agent's `MODEL`; without an agent, ask it (text families, code_completion)")
+	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default the vendor's)")
+	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url; an agent's first)")
 	fl.IntVar(&f.maxTokens, "max-tokens", 0, "with --model: at most `N` tokens in an answer (default the provider's)")
 	fl.Float64Var(&f.temperature, "temperature", 0, "with --model: `T` from 0 to 2 (default the provider's)")
 	fl.StringVar(&f.effort, "reasoning-effort", "", "with --model: `EFFORT` of its reasoning: none, minimal, low, medium, high, xhigh or max")

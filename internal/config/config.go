@@ -8,6 +8,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"securebench/internal/sandbox"
@@ -51,13 +52,22 @@ type Tester struct {
 type Harness struct {
 	Type    string
 	TypePos source.Pos
-	Env     []string     // names of variables that are forwarded
-	EnvPos  []source.Pos // of each name
+	// Name is that of an agent of the catalogue, for the type agent alone, Version its
+	// version as it is written, and Description its description if that is not one of this
+	// program's.
+	Name        string
+	Version     *source.Node
+	Description []byte
+	Env         []string     // names of variables that are forwarded
+	EnvPos      []source.Pos // of each name
 	// Required are those of the names that a run needs to be set.
 	Required []string
 	Config   *source.Node // an object, never nil after [LoadTester]
 	Pos      source.Pos   // of the harness section
 }
+
+// Title names the harness to people: by the agent's name, if it has one.
+func (h Harness) Title() string { return cmp.Or(h.Name, h.Type) }
 
 // At returns the position of a key of Config, or the section if the key is left out.
 func (h Harness) At(key string) source.Pos {

@@ -106,7 +106,7 @@ func (r *reader) run(root *source.Node, t *Tester) {
 }
 
 func (r *reader) harness(root *source.Node, h *Harness) {
-	s := r.section(root, "harness", true, "type", "env", "config")
+	s := r.section(root, "harness", true, "type", "name", "version", "env", "config")
 	if s == nil {
 		return
 	}
@@ -118,6 +118,7 @@ func (r *reader) harness(root *source.Node, h *Harness) {
 	if n := s.Get("type"); n != nil {
 		h.TypePos = n.Pos
 	}
+	r.named(s, h)
 	var vars []variable
 	source.Optional(&r.ps, s, "harness.env", &vars, variables)
 	for _, v := range vars {
@@ -128,6 +129,22 @@ func (r *reader) harness(root *source.Node, h *Harness) {
 	}
 	source.Optional(&r.ps, s, "harness.config", &h.Config, object)
 	r.rawOK = len(r.ps) == before
+}
+
+// named reads the keys of an agent of the catalogue.
+func (r *reader) named(s *source.Node, h *Harness) {
+	h.Version = s.Given("version")
+	name := s.Given("name")
+	switch {
+	case h.Type == "agent" && name == nil:
+		r.ps.Add(s.Pos, "securebench agent list has the names", "harness.name is required with type agent")
+	case h.Type == "agent":
+		source.Optional(&r.ps, s, "harness.name", &h.Name, (*source.Node).Str)
+	case name != nil:
+		r.ps.Add(name.Pos, "write type: agent, or remove it", "harness.name is for the type agent")
+	case h.Version != nil:
+		r.ps.Add(h.Version.Pos, "write harness.config.version, or type: agent", "harness.version is for the type agent")
+	}
 }
 
 func (r *reader) judge(root *source.Node, j *Judge) {

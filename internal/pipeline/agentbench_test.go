@@ -111,7 +111,7 @@ func (a *attempts) configure(provider string) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	h, problems := harness.ParseCodex(config.Harness{Type: "codex", Config: cfg})
+	h, problems := harness.ParseAgent(config.Harness{Type: "codex", Config: cfg})
 	if err := problems.Err(); err != nil {
 		a.Fatal(err)
 	}

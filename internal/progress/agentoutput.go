@@ -12,7 +12,7 @@ import (
 // Shown is what the agents of a run print.
 type Shown struct {
 	secrets *redact.Registry
-	format  events.Format
+	format  *events.Format
 	report  Reporter
 	file    io.Closer // nil once it is closed
 	trace   *Trace
@@ -21,7 +21,7 @@ type Shown struct {
 
 // NewShown shows output of a format to a reporter and writes it to a file, without the
 // secrets.
-func NewShown(file io.WriteCloser, format events.Format, secrets *redact.Registry, to Reporter) *Shown {
+func NewShown(file io.WriteCloser, format *events.Format, secrets *redact.Registry, to Reporter) *Shown {
 	return &Shown{secrets: secrets, format: format, report: to, file: file, trace: NewTrace(file, 0), budget: shownBudget{used: map[string]int{}}}
 }
 
@@ -45,7 +45,7 @@ func (o *Shown) Of(taskID string, attempt int) func(stream string) io.WriteClose
 
 // readableOutput returns a reader of the structured output of an agent's program that
 // writes lines for people. Neither writer ever fails.
-func readableOutput(format events.Format, stream string, shown, traced io.Writer) *events.Reader {
+func readableOutput(format *events.Format, stream string, shown, traced io.Writer) *events.Reader {
 	open := events.NewReader
 	if stream == "stderr" {
 		open = events.Stderr

@@ -8,6 +8,7 @@ import (
 	"securebench/internal/capacity"
 	"securebench/internal/config"
 	"securebench/internal/sandbox"
+	"securebench/internal/source"
 )
 
 // Order is what the jobs of a role have in common. It can be encoded.
@@ -38,11 +39,46 @@ type Order struct {
 // Harness is the section of the tester YAML.
 type Harness struct {
 	Type     string         `json:"type"`
+	Agent    *Agent         `json:"agent,omitzero"` // of the type agent
 	Env      []string       `json:"env,omitzero"`
 	Required []string       `json:"required,omitzero"`
 	Config   jsontext.Value `json:"config"`
 	// Model is the model that its alias means, or what Config says.
 	Model string `json:"model,omitzero"`
+	// Release is the version of the agent's program.
+	Release string `json:"release,omitzero"`
+}
+
+// Agent is an agent by its name.
+type Agent struct {
+	Name        string `json:"name"`
+	Version     string `json:"version,omitzero"`
+	Description string `json:"description"`
+}
+
+// Of returns a harness section as workers get it.
+func Of(h config.Harness) *Harness {
+	out := &Harness{Type: h.Type, Env: h.Env, Required: h.Required, Config: h.Config.JSON()}
+	if h.Name != "" {
+		out.Agent = &Agent{Name: h.Name, Description: string(h.Description)}
+		if h.Version != nil {
+			out.Agent.Version = h.Version.Text
+		}
+	}
+	return out
+}
+
+// Section returns the section.
+func (h *Harness) Section() (config.Harness, error) {
+	section, err := source.ParseJSON("harness.config", 1, h.Config)
+	out := config.Harness{Type: h.Type, Env: h.Env, Required: h.Required, Config: section}
+	if a := h.Agent; a != nil {
+		out.Name, out.Description = a.Name, []byte(a.Description)
+		if a.Version != "" {
+			out.Version = &source.Node{Kind: source.String, Text: a.Version}
+		}
+	}
+	return out, err
 }
 
 // File is a file of the pack.

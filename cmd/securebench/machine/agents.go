@@ -1,21 +1,30 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/agent/programs"
 	"securebench/internal/console"
 	"securebench/internal/fault"
+	"securebench/internal/redact"
 )
 
-const agentHelp = `Fetch, list and remove the programs of agents: codex and claude_code.
+const agentHelp = `List and show the agents that runs know by name, and fetch and remove their programs.
+
+What securebench knows of an agent is data: one file for each, of its own or in the
+folder that SECUREBENCH_AGENTS names, else in securebench/agents in your
+configuration directory (docs/agents.md).
 
 Programs come from the npm registry, as your npm client is configured: .npmrc of
 the project, the user and the machine, and the variables npm_config_*. The npm
@@ -32,10 +41,10 @@ type agentGroup struct{ *subcommand.Shell }
 // agentCommand returns the command group.
 func agentCommand(sh *subcommand.Shell) *cobra.Command {
 	g := agentGroup{sh}
-	c := &cobra.Command{Use: "agent", Short: "Fetch, list and remove the programs of agents", Long: agentHelp,
+	c := &cobra.Command{Use: "agent", Short: "List and show agents; fetch and remove their programs", Long: agentHelp,
 		Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench agent fetch codex@0.169.0\n  securebench agent list"}
-	c.AddCommand(g.fetchCommand(), g.listCommand(), g.removeCommand())
+	c.AddCommand(g.fetchCommand(), g.listCommand(), g.showCommand(), g.removeCommand())
 	return c
 }
 
@@ -46,8 +55,8 @@ func (g agentGroup) fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "fetch NAME[@VERSION]", Short: "Fetch the program of an agent", Args: subcommand.Need("NAME[@VERSION]"),
 		Long: `Fetch the program of an agent, unless it is in the cache, and print its version,
-platform and digest. NAME is codex or claude_code. VERSION is an exact version or
-a tag of the registry's; without it, it is latest.
+platform and digest. NAME is one of securebench agent list. VERSION is an exact
+version or a tag of the registry's; without it, it is latest.
 
 For a machine without a network, fetch on another one and copy the cache.`,
 		Example: "  securebench agent fetch codex\n  securebench agent fetch claude_code@2.1.330 --platform linux/amd64/musl",
@@ -60,7 +69,11 @@ For a machine without a network, fetch on another one and copy the cache.`,
 }
 
 func (g agentGroup) fetch(ctx context.Context, name, platform string) (err error) {
-	p, version, err := programs.ParseName(name)
+	all, err := catalogue.Load(g.Getenv)
+	if err != nil {
+		return err
+	}
+	p, version, err := programs.ParseName(name, catalogue.Packages(all))
 	if err != nil {
 		return err
 	}
@@ -85,16 +98,93 @@ func (g agentGroup) fetch(ctx context.Context, name, platform string) (err error
 }
 
 func (g agentGroup) listCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, cached bool
 	c := &cobra.Command{
-		Use: "list", Short: "List the programs in the cache", Args: cobra.NoArgs,
-		Example: "  securebench agent list\n  securebench agent list --json",
-		RunE:    func(*cobra.Command, []string) error { return g.list(asJSON) },
+		Use: "list", Short: "List the agents, or the programs in the cache", Args: cobra.NoArgs,
+		Example: "  securebench agent list\n  securebench agent list --cached --json",
+		RunE: func(*cobra.Command, []string) error {
+			if cached {
+				return g.list(asJSON)
+			}
+			return g.catalogue(asJSON)
+		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per program instead of a table")
+	c.Flags().BoolVar(&cached, "cached", false, "list the programs in the cache, with their digests")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line instead of a table")
 	return c
 }
 
+// listed is an agent as it is listed.
+type listed struct {
+	Name   string   `json:"name"`
+	Speaks []string `json:"speaks"`
+	Cached []string `json:"cached"` // versions, for any platform
+	Own    bool     `json:"own"`    // of the operator's folder
+	About  string   `json:"about"`
+}
+
+// catalogue lists the agents.
+func (g agentGroup) catalogue(asJSON bool) (err error) {
+	all, err := catalogue.Load(g.Getenv)
+	if err != nil {
+		return err
+	}
+	cache, err := g.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cache.Close()) }()
+	entries, err := cache.List()
+	if err != nil {
+		return err
+	}
+	w := console.NewTable(g.Stdout)
+	if !asJSON {
+		fmt.Fprintln(w, "NAME\tSPEAKS\tIN THE CACHE\tABOUT")
+	}
+	for _, a := range all {
+		l := listed{Name: a.Name, Own: a.Own, About: a.About, Speaks: []string{}, Cached: []string{}}
+		for _, by := range a.Providers {
+			l.Speaks = append(l.Speaks, by.API)
+		}
+		for _, e := range entries {
+			if string(e.Program) == a.Name && !slices.Contains(l.Cached, e.Version) {
+				l.Cached = append(l.Cached, e.Version)
+			}
+		}
+		if asJSON {
+			if err := json.MarshalWrite(g.Stdout, l); err != nil {
+				return fmt.Errorf("printing the agents: %w", err)
+			}
+			fmt.Fprintln(g.Stdout)
+			continue
+		}
+		for i, api := range l.Speaks { // as --api takes them
+			l.Speaks[i] = api[strings.IndexByte(api, '_')+1:]
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Name, strings.Join(l.Speaks, " "), cmp.Or(strings.Join(l.Cached, " "), "-"), redact.Escape(l.About))
+	}
+	return w.Flush()
+}
+
+func (g agentGroup) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Print the description of an agent", Args: subcommand.Need("NAME"),
+		Long: `Print the description of an agent: where its program comes from, what it is started
+with, what it speaks with its provider and how its output is read. A copy of it under
+another name, in the folder of your own agents, is where to begin with one of them.`,
+		Example: "  securebench agent show opencode",
+		RunE: func(_ *cobra.Command, args []string) error {
+			a, err := catalogue.Lookup(g.Getenv, args[0])
+			if err == nil {
+				_, err = g.Stdout.Write(a.Text())
+			}
+			return err
+		},
+	}
+}
+
+// list lists the programs in the cache.
 func (g agentGroup) list(asJSON bool) (err error) {
 	cache, err := g.open()
 	if err != nil {

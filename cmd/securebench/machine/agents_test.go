@@ -124,11 +124,14 @@ func TestCommands(t *testing.T) {
 		t.Errorf("again: %q, %q, %v", again, said, err)
 	}
 	short := strings.TrimPrefix(out, digest)[:12]
-	if out, _, err := c.run("list"); err != nil || !strings.Contains(out, "codex  1.2.3    linux/amd64  0    "+short+"\n") {
+	if out, _, err := c.run("list", "--cached"); err != nil || !strings.Contains(out, "codex  1.2.3    linux/amd64  0    "+short+"\n") {
 		t.Errorf("list: %q, %v", out, err)
 	}
-	if out, _, err := c.run("list", "--json"); err != nil || !strings.HasPrefix(out, `{"name":"codex","version":"1.2.3","platform":"linux/amd64","bytes":1,"integrity":"sha512-`) {
+	if out, _, err := c.run("list", "--cached", "--json"); err != nil || !strings.HasPrefix(out, `{"name":"codex","version":"1.2.3","platform":"linux/amd64","bytes":1,"integrity":"sha512-`) {
 		t.Errorf("list --json: %q, %v", out, err)
+	}
+	if out, _, err := c.run("list"); err != nil || !strings.Contains(out, "codex        responses           1.2.3         OpenAI's Codex\n") {
+		t.Errorf("agents: %q, %v", out, err)
 	}
 	out, _, err = c.run("remove", "codex@1.2.3")
 	if err != nil || out != "removed 1 program from the cache, 1 from the engine\n" || len(k.keys) != 3 || !k.closed {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/agent/programs"
 	"securebench/internal/config"
 	"securebench/internal/console"
@@ -31,14 +32,18 @@ and from the sandbox engine if one answers. A program that a sandbox uses stays.
 			if all {
 				return g.remove(c.Context(), "", "")
 			}
-			p, version, err := programs.ParseName(args[0])
+			all, err := catalogue.Load(g.Getenv)
+			if err != nil {
+				return err
+			}
+			p, version, err := programs.ParseName(args[0], catalogue.Packages(all))
 			if err != nil {
 				return err
 			}
 			if !strings.Contains(args[0], "@") {
-				return subcommand.UsageError(fmt.Errorf("give the version as well: %s@VERSION", p))
+				return subcommand.UsageError(fmt.Errorf("give the version as well: %s@VERSION", p.Name))
 			}
-			return g.remove(c.Context(), p, version)
+			return g.remove(c.Context(), programs.Program(p.Name), version)
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "remove all programs")
@@ -63,7 +68,7 @@ func (g agentGroup) remove(ctx context.Context, p programs.Program, version stri
 		return err
 	}
 	if p != "" && len(removed)+overlays == 0 {
-		return fault.Errorf(fault.Config, "there is no %s %s to remove: see securebench agent list", p, redact.Quote(version))
+		return fault.Errorf(fault.Config, "there is no %s %s to remove: see securebench agent list --cached", p, redact.Quote(version))
 	}
 	_, err = fmt.Fprintf(g.Stdout, "removed %s from the cache, %d from the engine\n", console.Plural(len(removed), "program"), overlays)
 	return err

@@ -6,6 +6,7 @@ package events
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -14,15 +15,38 @@ import (
 	"securebench/internal/redact"
 )
 
-// Format is a program's kind of output.
-type Format string
+// Format is a program's kind of output: that of a reader of this package, or what its
+// rules say.
+type Format struct {
+	Name   string // of the program in lines
+	Reader string // "" reads by the rules
+	Rules  []Rule
+}
 
-// The formats. Plain output is no events: every line is shown as it is.
+// Plain output is no events: every line is shown as it is.
+var Plain *Format
+
+// The readers of this package.
 const (
-	Plain      Format = ""
-	Codex      Format = "codex"       // codex exec --json
-	ClaudeCode Format = "claude_code" // claude -p --output-format stream-json --verbose
+	codexReader  = "codex"       // codex exec --json
+	claudeReader = "claude_code" // claude -p --output-format stream-json --verbose
 )
+
+// Check returns an error for a format that cannot be read.
+func (f *Format) Check() error {
+	if f.Reader != "" {
+		if f.Reader != codexReader && f.Reader != claudeReader {
+			return fmt.Errorf("reader: want %s or %s", codexReader, claudeReader)
+		}
+		return nil
+	}
+	for i, r := range f.Rules {
+		if err := r.check(); err != nil {
+			return fmt.Errorf("events[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
 
 // MaxLine is the longest event in bytes. Longer ones are left out.
 const MaxLine = 4 << 20
@@ -59,25 +83,32 @@ type Reader struct {
 	event  func(r *Reader, line []byte) bool
 	show   func(Line)
 	buf    []byte
-	tooBig bool // the line so far is dropped
+	tooBig bool             // the line so far is dropped
+	parts  *strings.Builder // of a message that has not ended; nil for none
 	sum    Summary
 }
 
 // NewReader returns a reader that calls show, unless it is nil, with what can be
 // shown of each event.
-func NewReader(f Format, show func(Line)) *Reader {
+func NewReader(f *Format, show func(Line)) *Reader {
 	r := &Reader{show: show}
-	switch f {
-	case Codex:
-		r.name, r.event = "codex", codexEvent
-	case ClaudeCode:
-		r.name, r.event = "claude", claudeEvent
+	if f == nil {
+		return r
+	}
+	r.name = f.Name
+	switch f.Reader {
+	case codexReader:
+		r.event = codexEvent
+	case claudeReader:
+		r.event = claudeEvent
+	default:
+		r.event = ruleEvent(f.Rules)
 	}
 	return r
 }
 
 // Read reads a whole output.
-func Read(f Format, output []byte) Summary {
+func Read(f *Format, output []byte) Summary {
 	r := NewReader(f, nil)
 	_, _ = r.Write(output) // it never fails
 	_ = r.Close()
@@ -108,6 +139,7 @@ func (r *Reader) Close() error {
 	if len(r.buf) > 0 || r.tooBig {
 		r.line()
 	}
+	r.endPart()
 	return nil
 }
 
@@ -207,7 +239,7 @@ func (r *Reader) call(what, text string) {
 
 // Stderr returns a reader for the other stream of a program, whose lines are
 // text.
-func Stderr(f Format, show func(Line)) *Reader {
+func Stderr(f *Format, show func(Line)) *Reader {
 	r := NewReader(f, show)
 	r.event = nil
 	if r.name != "" {

@@ -12,9 +12,14 @@ import (
 	"securebench/internal/redact"
 )
 
+var (
+	codex      = &events.Format{Name: "codex", Reader: "codex"}
+	claudeCode = &events.Format{Name: "claude", Reader: "claude_code"}
+)
+
 // lines returns what is shown of an output that arrives in pieces of a size, and
 // the summary.
-func lines(f events.Format, output []byte, size int) (string, events.Summary) {
+func lines(f *events.Format, output []byte, size int) (string, events.Summary) {
 	var b strings.Builder
 	r := events.NewReader(f, func(l events.Line) {
 		if l.TraceOnly {
@@ -34,12 +39,12 @@ func lines(f events.Format, output []byte, size int) (string, events.Summary) {
 // TestPrograms reads what the programs print in an ordinary run.
 func TestPrograms(t *testing.T) {
 	for _, tt := range []struct {
-		format events.Format
+		format *events.Format
 		name   string
 		want   events.Summary
 	}{
-		{events.Codex, "codex", events.Summary{Message: "The answer:\n\n\x1b[31m42\x1b[0m\n", Steps: 5}},
-		{events.ClaudeCode, "claude", events.Summary{Message: "42", Steps: 6}},
+		{codex, "codex", events.Summary{Message: "The answer:\n\n\x1b[31m42\x1b[0m\n", Steps: 5}},
+		{claudeCode, "claude", events.Summary{Message: "42", Steps: 6}},
 	} {
 		output, shown := file(t, tt.name+".jsonl"), file(t, tt.name+".txt")
 		for _, size := range []int{1, 7, len(output)} {
@@ -73,21 +78,21 @@ func TestFailures(t *testing.T) {
 	const synthetic = `{"type":"assistant","message":{"model":"<synthetic>","content":[{"type":"text","text":"API Error: 400"}]},"parent_tool_use_id":null}` + "\n"
 	const completed = `{"type":"turn.completed","usage":{}}`
 	for name, tt := range map[string]struct {
-		format               events.Format
+		format               *events.Format
 		output, want, seeing string
 	}{
-		"claude, at once": {events.ClaudeCode, synthetic + `{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400"}`, "",
+		"claude, at once": {claudeCode, synthetic + `{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400"}`, "",
 			"claude error: API Error: 400\nclaude error: ended with success\n"},
-		"claude, later": {events.ClaudeCode, said + synthetic + `{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400"}`, "so far",
+		"claude, later": {claudeCode, said + synthetic + `{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400"}`, "so far",
 			"claude: so far\nclaude error: API Error: 400\nclaude error: ended with success\n"},
-		"claude, turns": {events.ClaudeCode, said + `{"type":"result","subtype":"error_max_turns","is_error":false}`, "so far",
+		"claude, turns": {claudeCode, said + `{"type":"result","subtype":"error_max_turns","is_error":false}`, "so far",
 			"claude: so far\nclaude error: ended with error_max_turns\n"},
-		"claude, killed": {events.ClaudeCode, said, "so far", "claude: so far\n"},
-		"codex":          {events.Codex, `{"type":"turn.failed","error":{"message":"no"}}`, "", "codex error: no\n"},
-		"codex, again":   {events.Codex, `{"type":"turn.failed","error":{"message":"no"}}` + "\n" + completed, "", "codex error: no\ncodex: turn complete\n"},
-		"codex, half": {events.Codex, `{"type":"item.completed","item":{"type":"agent_message","text":"a"}}` + "\n" + `{"type":"item.comp`, "a",
+		"claude, killed": {claudeCode, said, "so far", "claude: so far\n"},
+		"codex":          {codex, `{"type":"turn.failed","error":{"message":"no"}}`, "", "codex error: no\n"},
+		"codex, again":   {codex, `{"type":"turn.failed","error":{"message":"no"}}` + "\n" + completed, "", "codex error: no\ncodex: turn complete\n"},
+		"codex, half": {codex, `{"type":"item.completed","item":{"type":"agent_message","text":"a"}}` + "\n" + `{"type":"item.comp`, "a",
 			"codex: a\ncodex: {\"type\":\"item.comp\n"},
-		"nothing": {events.Codex, "", "", ""},
+		"nothing": {codex, "", "", ""},
 	} {
 		shown, got := lines(tt.format, []byte(tt.output), max(1, len(tt.output)))
 		if got.Message != tt.want || shown != tt.seeing {
@@ -108,7 +113,7 @@ func TestStrict(t *testing.T) {
 		`{"type":"item.completed","item":{"type":"agent_message","text":"a"}} {}`,
 		`["type"]`, `{}`, `null`, "Reading additional input", strings.Repeat("[", 100_000),
 	} {
-		shown, sum := lines(events.Codex, []byte(line), len(line))
+		shown, sum := lines(codex, []byte(line), len(line))
 		if sum.Message != "" || sum.Steps != 0 || shown != "codex: "+redact.Escape(line)+"\n" {
 			t.Errorf("%.80s: %+v, %.80s", line, sum, shown)
 		}
@@ -119,15 +124,15 @@ func TestStrict(t *testing.T) {
 func TestLongEvents(t *testing.T) {
 	const message = `{"type":"item.completed","item":{"type":"agent_message","text":"a"}}` + "\n"
 	long := `{"type":"item.completed","item":{"type":"agent_message","text":"` + strings.Repeat("x", events.MaxLine) + "\"}}\n"
-	shown, sum := lines(events.Codex, []byte(message+long+message), 8<<10)
+	shown, sum := lines(codex, []byte(message+long+message), 8<<10)
 	if sum.Message != "a" || sum.Steps != 2 || len(shown) > 200 || !strings.Contains(shown, "left out") {
 		t.Errorf("%+v, %.200s", sum, shown)
 	}
 	fits := strings.Replace(long, strings.Repeat("x", 200), "", 1)
-	if sum := events.Read(events.Codex, []byte(fits)); len(sum.Message) != events.MaxLine-200 {
+	if sum := events.Read(codex, []byte(fits)); len(sum.Message) != events.MaxLine-200 {
 		t.Errorf("a message of %d bytes", len(sum.Message))
 	}
-	r := events.NewReader(events.Codex, nil)
+	r := events.NewReader(codex, nil)
 	endless := bytes.Repeat([]byte("x"), 1<<20)
 	if n := testing.AllocsPerRun(50, func() { _, _ = r.Write(endless) }); n > 1 {
 		t.Errorf("a line without an end costs %v allocations a MiB", n)
@@ -136,7 +141,7 @@ func TestLongEvents(t *testing.T) {
 
 // TestShortCommands: what is shown of a command is one bounded line.
 func TestShortCommands(t *testing.T) {
-	shown, _ := lines(events.Codex, []byte(`{"type":"item.started","item":{"type":"command_execution","command":"a\n\tb `+strings.Repeat("c", 1000)+`"}}`), 1<<20)
+	shown, _ := lines(codex, []byte(`{"type":"item.started","item":{"type":"command_execution","command":"a\n\tb `+strings.Repeat("c", 1000)+`"}}`), 1<<20)
 	if !strings.HasPrefix(shown, "codex run: a b c") || len(shown) != len("codex run: \n")+300 || strings.Count(shown, "\n") != 1 {
 		t.Errorf("%q", shown)
 	}
@@ -147,7 +152,7 @@ func TestOtherStreams(t *testing.T) {
 	const event = `{"type":"item.completed","item":{"type":"agent_message","text":"a"}}`
 	var got []string
 	show := func(l events.Line) { got = append(got, l.Text) }
-	for _, r := range []*events.Reader{events.Stderr(events.Codex, show), events.Stderr(events.ClaudeCode, show), events.NewReader(events.Plain, show)} {
+	for _, r := range []*events.Reader{events.Stderr(codex, show), events.Stderr(claudeCode, show), events.NewReader(events.Plain, show)} {
 		_, _ = r.Write([]byte(event + "\r\n\x1b[2J"))
 		_ = r.Close()
 		if r.Summary() != (events.Summary{}) {
@@ -175,15 +180,15 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add([]byte("{\"type\":\"error\",\"message\":\"a\\nb\"}\r\n\n{"), 2)
 	f.Fuzz(func(t *testing.T, output []byte, size int) {
-		for _, format := range []events.Format{events.Codex, events.ClaudeCode, events.Plain} {
+		for _, format := range []*events.Format{codex, claudeCode, events.Plain} {
 			whole, sum := lines(format, output, len(output))
 			pieces, again := lines(format, output, max(1, size&63))
 			if whole != pieces || sum != again {
-				t.Fatalf("%q: %+v and %+v, %q and %q", format, sum, again, whole, pieces)
+				t.Fatalf("%+v: %+v and %+v, %q and %q", format, sum, again, whole, pieces)
 			}
 			for line := range strings.Lines(whole) {
 				line = strings.TrimSuffix(line, "\n")
-				head := map[events.Format]string{events.Codex: "codex", events.ClaudeCode: "claude"}[format]
+				head := map[*events.Format]string{codex: "codex", claudeCode: "claude"}[format]
 				if redact.Escape(line) != line || !strings.HasPrefix(strings.TrimPrefix(line, "[trace] "), head) {
 					t.Fatalf("%q is shown as %q", output, line)
 				}

@@ -1,13 +1,16 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/agent/events"
+	"securebench/internal/config"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -30,52 +33,119 @@ const modelRule = "must be a text without control characters, of at most 256 byt
 // latest is the version that is resolved once per run.
 const latest = "latest"
 
-// program is what the harnesses of agent programs differ in.
-type program struct {
-	name    string   // of the harness and its program
-	api     string   // of the provider
-	baseURL string   // of the provider, unless it is configured
-	keys    []string // the variables that may name the provider's key, the usual one first
-	overlay string   // where the program is mounted
-	home    string
-	output  events.Format
-	argv    func(a *agent, prompt string) []string
-	env     func(a *agent) []string
-}
-
-// agent is the harness of an agent program. Its requests to the provider go
+// agent is the harness of an agent of the catalogue. Its requests to the provider go
 // through the relay, which keeps the key.
 type agent struct {
-	program
+	catalogue.Agent
+	provider catalogue.Provider
 	relay    Relay
 	alias    string // the model as configured, once another name is pinned
 	version  string
+	ran      string   // the version that runs, once that is known
 	env      []string // names that are forwarded
 	taskFile string
 	inside   bool // the task file is in the workspace, because the configuration says where
 	timeout  time.Duration
 	domains  []string
 	private  []string // of the domains
+	format   *events.Format
 }
 
-// agent reads the configuration of a program. more are the keys that only this program
-// has.
-func (p *parser) agent(of program, defaultModel string, more ...string) *agent {
-	p.closed(append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains", "allow_private",
-		"budget", "prices", "allow_external_tools"}, append(addressKeys(), more...)...)...)
-	small := ""
-	if slices.Contains(more, "small_model") {
-		small = p.smallModel()
+// The folder of all that securebench brings.
+const opt = "/opt/securebench/"
+
+// AgentType is the type of the harness that runs an agent by its name.
+const AgentType = "agent"
+
+// ParseAgent reads the section of an agent: one of the catalogue, by its name, or one
+// with a type of its own.
+func ParseAgent(c config.Harness) (Harness, source.Problems) {
+	of, problem := described(c)
+	if problem != nil {
+		return nil, source.Problems{problem}
 	}
-	a := &agent{program: of, relay: *p.relay(of.api, of.baseURL, defaultModel, small)}
-	a.version, a.taskFile = p.version(), p.path("task_file", workspace.DefaultTaskFile)
+	return parse(c, func(p *parser) Harness { return p.agent(of, c) })
+}
+
+// Describe gives a section that names an agent the description of it, which is one of
+// this program's or the operator's.
+func Describe(c *config.Harness, getenv func(string) string) *source.Problem {
+	if c.Type != AgentType || c.Name == "" {
+		return nil
+	}
+	a, err := catalogue.Lookup(getenv, c.Name)
+	if err != nil {
+		return source.Problemf(c.Pos, "harness.name: %v", err)
+	}
+	c.Name, c.Description = a.Name, a.Text()
+	return nil
+}
+
+// described returns the description of the agent of a section.
+func described(c config.Harness) (catalogue.Agent, *source.Problem) {
+	if len(c.Description) > 0 {
+		a, err := catalogue.Parse(c.Name+".yaml", c.Description)
+		if err != nil {
+			return a, source.Problemf(c.Pos, "harness.name: %v", err)
+		}
+		return a, nil
+	}
+	name, what := c.Name, "harness.name"
+	if c.Type != AgentType {
+		name, what = c.Type, "harness.type"
+	}
+	a, ok := catalogue.Find(name)
+	if !ok {
+		return a, source.Problemf(c.TypePos, "%s: there is no agent %q, only %s", what, name, strings.Join(catalogue.Names(catalogue.Builtin()), ", "))
+	}
+	return a, nil
+}
+
+// agent reads the configuration of an agent.
+func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
+	named := c.Type == AgentType
+	known := append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains", "allow_private",
+		"budget", "prices", "allow_external_tools"}, addressKeys()...)
+	if named {
+		known[1] = "api"
+	}
+	small := ""
+	if of.Models.Small {
+		known = append(known, "small_model")
+		small = p.smallModel(of.Models)
+	}
+	p.closed(known...)
+	p.own = of.Owns
+	by := p.speaks(of, named)
+	a := &agent{Agent: of, provider: by, relay: *p.relay(by.API, by.BaseURL, of.Models.Default, small), format: of.Format()}
+	a.version, a.taskFile = p.version(c, named), p.path("task_file", workspace.DefaultTaskFile)
 	a.inside = p.given("task_file")
 	a.timeout, a.domains = p.timeout(), p.domains()
 	a.private = p.private(a.domains)
-	env, key := p.forwarded(of.keys...)
+	env, key := p.forwarded(by.Keys...)
 	a.env = env
-	p.credential(&a.relay.Address, of.keys[0], key)
+	p.credential(&a.relay.Address, by.Keys[0], key)
+	if of.Models.Names != "" {
+		return &aliased{a}
+	}
 	return a
+}
+
+// speaks returns the provider of an agent that the configuration chooses.
+func (p *parser) speaks(of catalogue.Agent, choice bool) catalogue.Provider {
+	n, what := p.get("api")
+	if n == nil || !choice {
+		return of.Providers[0]
+	}
+	var all []string
+	for _, by := range of.Providers {
+		if n.Kind == source.String && strings.HasSuffix("_"+by.API, "_"+strings.TrimSpace(n.Text)) {
+			return by
+		}
+		all = append(all, by.API)
+	}
+	p.ps.Add(n.Pos, "", "%s must be one of: %s", what, strings.Join(all, ", "))
+	return of.Providers[0]
 }
 
 // relay reads what there is to say about a provider, its model and what may be used
@@ -103,10 +173,13 @@ func (p *parser) model(key, def string) string {
 	return p.token(n, what, modelArgument, modelRule+", and not begin with a hyphen", "")
 }
 
-// version reads the version of an agent program.
-func (p *parser) version() string {
+// version reads the version of an agent: beside its name, or in the configuration.
+func (p *parser) version(c config.Harness, named bool) string {
 	n, what := p.get("version")
-	if n == nil {
+	if named {
+		n, what = c.Version, "harness.version"
+	}
+	if n == nil || n.Kind == source.Null {
 		return latest
 	}
 	if n.Kind == source.String && strings.TrimSpace(n.Text) == latest {
@@ -126,19 +199,43 @@ func (p *parser) token(n *source.Node, what string, want *lazyregexp.Regexp, rul
 	return s
 }
 
-// Name returns the harness's type.
-func (a *agent) Name() string { return a.name }
+// Name returns the agent's name.
+func (a *agent) Name() string { return a.Agent.Name }
 
 // Needs returns what the run prepares for the agent. Its arguments depend on the
 // task, and the variables are without those that name the provider's key.
 func (a *agent) Needs() Needs {
 	r := a.relay
 	r.Prices = maps.Clone(r.Prices)
-	return Needs{Argv: []string{a.overlays()[0].Binary()}, Env: slices.Clone(a.env), Overlays: a.overlays(), Relay: &r, Domains: slices.Clone(a.domains), Private: slices.Clone(a.private), Output: a.output}
+	v := a.values("")
+	return Needs{Argv: v.Expand(a.Command[:1]), Env: slices.Clone(a.env), Overlays: a.overlays(), Version: v.Expand(a.Agent.Version),
+		Relay: &r, Domains: slices.Clone(a.domains), Private: slices.Clone(a.private), Output: a.format}
 }
 
+// target is where the agent's program is mounted.
+func (a *agent) target() string { return opt + strings.ReplaceAll(a.Agent.Name, "_", "-") }
+
+// home is the agent's own.
+func (a *agent) home() string { return a.target() + "-home" }
+
 func (a *agent) overlays() []Overlay {
-	return []Overlay{{Program: a.name, Version: a.version, Target: a.overlay}}
+	return []Overlay{{Program: a.Agent.Name, Version: a.version, Target: a.target(), Package: a.Program}}
+}
+
+// values are what the placeholders of the description stand for.
+func (a *agent) values(prompt string) catalogue.Values {
+	v := catalogue.Values{Words: map[string]string{
+		"program": a.target() + "/" + a.Program.Start, "model": a.relay.Model, "small_model": cmp.Or(a.relay.SmallModel, a.relay.Model),
+		"relay": "http://" + RelayAddress, "home": a.home(), "key": a.provider.Keys[0], "prompt": prompt, "probe": ProbeSmallModel,
+	}, Holds: map[string]bool{
+		catalogue.ExternalTools: a.relay.AllowExternalTools,
+		catalogue.NamedModel:    a.alias != "" || strings.HasPrefix(a.relay.Model, a.Models.Names),
+	}}
+	maps.Copy(v.Words, a.provider.Words)
+	if len(a.Config) > 0 {
+		v.Words["config"], _ = v.JSON(a.Config) // which was read once
+	}
+	return v
 }
 
 // Check refuses a task whose mounts don't fit, or whose row would set up the
@@ -152,7 +249,7 @@ func (a *agent) Check(v task.AgentView) (workspace.Options, error) {
 func (a *agent) place(v task.AgentView) (Plan, error) {
 	p, err := place(v, a.taskFile, a.inside)
 	if err == nil {
-		err = checkRow(v, true)
+		err = checkRow(v, true, a.Owns...)
 	}
 	if err != nil {
 		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
@@ -174,23 +271,33 @@ func (a *agent) Plan(v task.AgentView) (Plan, error) {
 	a.run(&p, prompt(v, p))
 	p.EnvNames, p.Timeout = slices.Clone(a.env), shorter(v.Environment().Timeout, a.timeout)
 	p.Metadata = map[string]any{
-		"harness":                     a.name,
+		"harness":                     a.Name(),
 		"task_file":                   a.taskFile,
 		"allowed_domains":             append([]string{}, a.domains...),
 		"benchmark_environment_image": v.Environment().Image,
-		a.name + "_model":             a.relay.Model,
-		a.name + "_version":           a.version,
+		a.Name() + "_model":           a.relay.Model,
+		a.Name() + "_version":         cmp.Or(a.ran, a.version),
 	}
 	if a.alias != "" {
-		p.Metadata[a.name+"_model_alias"] = a.alias
+		p.Metadata[a.Name()+"_model_alias"] = a.alias
 	}
 	return p, nil
 }
 
+// Ran returns the harness with the version of the program that runs.
+func (a *agent) Ran(version string) Harness {
+	b := *a
+	b.ran = version
+	return &b
+}
+
 // run sets what the agent's program needs.
 func (a *agent) run(p *Plan, prompt string) {
-	n := a.Needs()
+	n, v := a.Needs(), a.values(prompt)
 	p.Overlays, p.Relay, p.Domains, p.Private = n.Overlays, n.Relay, n.Domains, n.Private
-	p.Argv, p.Home, p.TokenEnv, p.Output = a.argv(a, prompt), a.home, a.keys[0], n.Output
-	p.Env = slices.Concat(p.Env, []string{"HOME=" + a.home}, a.program.env(a), gatewayVariables(a.domains, true))
+	p.Argv, p.Home, p.TokenEnv, p.Output = v.Expand(a.Command), a.home(), a.provider.Keys[0], n.Output
+	p.Env = slices.Concat(p.Env, []string{"HOME=" + a.home()}, v.Expand(a.Env), gatewayVariables(a.domains, true))
+	for _, f := range a.Files {
+		p.Files = append(p.Files, catalogue.File{Path: v.Text(f.Path), Text: v.Text(f.Text)})
+	}
 }

@@ -58,10 +58,20 @@ func describe(p harness.Plan) string {
 	list("argv", p.Argv)
 	list("forwarded", p.EnvNames)
 	list("env", p.Env)
-	fmt.Fprintf(&b, "token %s, home %s, output %q\n", p.TokenEnv, p.Home, p.Output)
+	output := "none"
+	if p.Output != nil {
+		output = p.Output.Name
+	}
+	fmt.Fprintf(&b, "token %s, home %s, output of %s\n", p.TokenEnv, p.Home, output)
 	fmt.Fprintf(&b, "workdir %s, workspace %s, checkout %q, task file %s\n", p.Workdir, p.Target, p.Checkout, p.TaskFile)
 	fmt.Fprintf(&b, "timeout %v, extract %+v\n", p.Timeout, p.Extract)
-	fmt.Fprintf(&b, "overlays %+v\ndomains %q\n", p.Overlays, p.Domains)
+	for _, o := range p.Overlays {
+		fmt.Fprintf(&b, "overlay %s %s at %s\n", o.Program, o.Version, o.Target)
+	}
+	for _, f := range p.Files {
+		fmt.Fprintf(&b, "file %s: %s\n", f.Path, f.Text)
+	}
+	fmt.Fprintf(&b, "domains %q\n", p.Domains)
 	if p.Relay != nil {
 		fmt.Fprintf(&b, "relay %+v\n", *p.Relay)
 	}
@@ -82,11 +92,13 @@ func TestAgentPlans(t *testing.T) {
  allow_external_tools: true, auth: api_key}`},
 		"claude_code_all": {"claude_code", `{model: sonnet, version: latest, small_model: claude-haiku-5-5, allowed_domains: [pypi.org],
  allow_external_tools: true, base_url: https://Gateway.example}`},
-		"command": {"command", "{command: [run], allowed_domains: [pypi.org, docs.python.org]}"},
+		"command":           {"command", "{command: [run], allowed_domains: [pypi.org, docs.python.org]}"},
+		"opencode":          {"agent opencode", "{model: gpt-5.4-mini}"},
+		"opencode_messages": {"agent opencode", "{model: claude-x, api: anthropic_messages}"},
 	}
 	for name, c := range configs {
 		for _, family := range []string{"short_answer", "code_completion", "repo_patch", "terminal_task"} {
-			if strings.HasSuffix(name, "_all") && family != "terminal_task" || name == "command" && family != "code_completion" {
+			if strings.HasSuffix(name, "_all") && family != "terminal_task" || !strings.HasPrefix(name, "c") && family != "repo_patch" || name == "command" && family != "code_completion" {
 				continue
 			}
 			t.Run(name+"_"+family, func(t *testing.T) {
@@ -109,11 +121,11 @@ func TestAgentPlans(t *testing.T) {
 					t.Errorf("the plan does not run %q", argv)
 				}
 				for _, o := range p.Overlays {
-					if p.Argv[0] != o.Binary() {
-						t.Errorf("%s is not the overlay's %s", p.Argv[0], o.Binary())
+					if p.Argv[0] != o.Target+"/"+o.Package.Start {
+						t.Errorf("%s is not the overlay's %s", p.Argv[0], o.Package.Start)
 					}
 				}
-				want := harness.Needs{Argv: argv, Env: p.EnvNames, Overlays: p.Overlays, Relay: p.Relay, Domains: p.Domains, Output: p.Output}
+				want := harness.Needs{Argv: argv, Env: p.EnvNames, Overlays: p.Overlays, Version: h.Needs().Version, Relay: p.Relay, Domains: p.Domains, Output: p.Output}
 				if d := cmp.Diff(want, h.Needs()); d != "" {
 					t.Errorf("the plan has not what the run prepares: -plan +run\n%s", d)
 				}

@@ -7,9 +7,9 @@ package harness
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/agent/events"
 	"securebench/internal/gateway/access"
 	"securebench/internal/redact"
@@ -28,18 +28,15 @@ const (
 	RelayAddress = "127.0.0.1:61081"
 )
 
-// Overlay is an agent program that is mounted read-only. Its release is chosen
-// once per run.
+// Overlay is a program that is mounted read-only: the agent's, or what runs that. Its
+// release is chosen once per run.
 type Overlay struct {
-	Program string // "codex" or "claude_code"
-	Version string // exact, or "latest"
+	Program string // its name
+	Version string // exact, or a word of the registry's such as "latest"
 	Target  string // absolute
-}
-
-// Binary is the program's path in a sandbox. With --version it tells whether it
-// runs in an image.
-func (o Overlay) Binary() string {
-	return o.Target + "/bin/" + strings.TrimSuffix(o.Program, "_code")
+	Package catalogue.Package
+	// Hidden keeps the programs in its folder bin off the PATH of the agent's commands.
+	Hidden bool
 }
 
 // Relay says which provider an agent talks to, and as what.
@@ -92,8 +89,12 @@ type Plan struct {
 	Extract      task.Extraction
 	// Home is where an empty folder of the agent's user lies, "" if none does.
 	Home string
-	// Overlays are mounted read-only; each one's folder bin begins the PATH.
+	// Overlays are mounted read-only; each one's folder bin begins the PATH, unless it
+	// is hidden.
 	Overlays []Overlay
+	// Files are written before the command starts, by its own user. Their paths are
+	// absolute and lie below Home.
+	Files []catalogue.File
 	// FilesDir is where the operator's files are mounted read-only, "" if the agent
 	// has none.
 	FilesDir string
@@ -107,7 +108,7 @@ type Plan struct {
 	Question *Question
 	// Output is how the agent's standard output is read. Unless it is plain, a
 	// candidate from standard output is the agent's last message.
-	Output events.Format
+	Output *events.Format
 	// Metadata begins the record's producer_metadata.
 	Metadata map[string]any
 }
@@ -134,11 +135,12 @@ type Needs struct {
 	Argv     []string // of the command, or as much of it as every task has; nil for none
 	Env      []string // variables of the operator's environment that the agent gets
 	Overlays []Overlay
-	Relay    *Relay // nil if the agent has no relay
-	Model    *Model // nil unless a model is asked from this process
+	Version  []string // prints the version of the first overlay, in a sandbox that has all
+	Relay    *Relay   // nil if the agent has no relay
+	Model    *Model   // nil unless a model is asked from this process
 	Domains  []string
 	Private  []string // of the domains, that may have private addresses
-	Output   events.Format
+	Output   *events.Format
 	Files    *Files // nil for none
 	// Requirements is a file of Python's requirements, below the tester YAML; "" for none.
 	Requirements string
@@ -167,6 +169,12 @@ type Harness interface {
 	Check(v task.AgentView) (workspace.Options, error)
 	// Plan plans one task.
 	Plan(v task.AgentView) (Plan, error)
+}
+
+// Versioned is a harness whose program has a version that its records name.
+type Versioned interface {
+	// Ran returns the same harness with the version that runs.
+	Ran(version string) Harness
 }
 
 // Aliaser is a harness whose model can be an alias, which the agent's program

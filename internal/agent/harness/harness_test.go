@@ -14,7 +14,7 @@ import (
 	"securebench/internal/task"
 )
 
-var parsers = map[string]harness.Parse{"claude_code": harness.ParseClaudeCode, "codex": harness.ParseCodex,
+var parsers = map[string]harness.Parse{"claude_code": harness.ParseAgent, "codex": harness.ParseAgent, "agent": harness.ParseAgent,
 	"command": harness.ParseCommand, harness.ModelType: harness.ParseModel}
 
 func parse(t *testing.T, typ, yaml string, env ...string) (harness.Harness, string) {
@@ -26,7 +26,8 @@ func parse(t *testing.T, typ, yaml string, env ...string) (harness.Harness, stri
 			t.Fatal(err)
 		}
 	}
-	h, ps := parsers[typ](config.Harness{Type: typ, Env: env, Config: cfg, TypePos: source.Pos{File: "h.yaml", Line: 9},
+	typ, name, _ := strings.Cut(typ, " ")
+	h, ps := parsers[typ](config.Harness{Type: typ, Name: name, Env: env, Config: cfg, TypePos: source.Pos{File: "h.yaml", Line: 9},
 		EnvPos: envPlaces(env)})
 	if err := ps.Err(); err != nil {
 		if h != nil {

@@ -243,18 +243,25 @@ func (p *parser) sampling(m *Model) {
 	}
 }
 
-// Setting is a key of a model's configuration that the command line sets.
+// Setting is a key of a model's or an agent's configuration that the command line sets. One
+// without a key names the agent: NAME or NAME@VERSION of the catalogue.
 type Setting struct {
 	Flag, Key string
 	Kind      source.Kind // of the value: a text or a number
 	Value     string
 }
 
-// WithModel returns a harness section with the settings of the command line in it,
-// which must be one of this harness, or empty.
-func WithModel(h config.Harness, settings []Setting) (config.Harness, error) {
+// WithFlags returns a harness section with the settings of the command line in it,
+// which must be one of the same harness, or empty.
+func WithFlags(h config.Harness, settings []Setting) (_ config.Harness, err error) {
 	named := slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == "model" })
 	switch {
+	case settings[0].Key == "":
+		if h, err = withAgent(h, settings[0].Value); err != nil {
+			return h, err
+		}
+		settings = settings[1:]
+	case h.Type == AgentType:
 	case h.Type != "" && h.Type != ModelType:
 		return h, fmt.Errorf("the tester YAML configures the %s harness: %s is for the model harness", h.Type, settings[0].Flag)
 	case h.Type == "" && !named:
@@ -272,6 +279,24 @@ func WithModel(h config.Harness, settings []Setting) (config.Harness, error) {
 		cfg.Fields = append(cfg.Fields, source.Field{Name: s.Key, Pos: at, Value: &source.Node{Kind: s.Kind, Pos: at, Text: s.Value}})
 	}
 	h.Config = cfg
+	return h, nil
+}
+
+// withAgent returns a section of an agent of the catalogue.
+func withAgent(h config.Harness, flag string) (config.Harness, error) {
+	name, version, exact := strings.Cut(flag, "@")
+	at := source.Pos{File: "--harness"}
+	switch {
+	case h.Type == "":
+		h.Type, h.Name, h.Pos = AgentType, name, at
+	case h.Title() != name:
+		return h, fmt.Errorf("the tester YAML configures the %s harness: remove that section or --harness", h.Title())
+	case exact && h.Type != AgentType:
+		return h, fmt.Errorf("the tester YAML has type: %s: name the version there, in harness.config.version", h.Type)
+	}
+	if exact {
+		h.Version = &source.Node{Kind: source.String, Text: version, Pos: at}
+	}
 	return h, nil
 }
 

@@ -22,7 +22,7 @@ func parse(c config.Harness, read func(*parser) Harness) (Harness, source.Proble
 	if c.Config.Kind != source.Map {
 		return nil, source.Problems{source.Problemf(c.Config.Pos, "harness.config must be an object, not %s", c.Config.Kind)}
 	}
-	p := &parser{section: "harness.config", typ: c.Type, env: c.Env, envPos: c.EnvPos, at: c.Pos, cfg: c.Config}
+	p := &parser{section: "harness.config", typ: c.Title(), env: c.Env, envPos: c.EnvPos, at: c.Pos, cfg: c.Config}
 	h := read(p)
 	if len(p.ps) > 0 {
 		return nil, p.ps
@@ -34,6 +34,7 @@ func parse(c config.Harness, read func(*parser) Harness) (Harness, source.Proble
 type parser struct {
 	section string // the name of cfg in messages
 	typ     string
+	own     []string // prefixes of the variables that set the agent up
 	env     []string
 	envPos  []source.Pos
 	at      source.Pos // of the harness section

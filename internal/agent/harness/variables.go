@@ -87,26 +87,29 @@ func (p *parser) variableFault(name string, keys []string) (fault, fix string) {
 			"remove it and set harness.config.model: then the command reaches its provider through a relay that keeps the key"
 	case agent && (strings.HasSuffix(upper, "_BASE_URL") || upper == "OPENAI_API_BASE") && steers(upper):
 		return "but the agent's requests go to the relay", "remove it and set harness.config.base_url"
-	case agent && p.typ != "command" && (steers(upper) || slices.Contains([]string{"HOME", "PATH", "IS_SANDBOX"}, upper)):
+	case agent && p.typ != "command" && (steers(upper, p.own...) || upper == "HOME" || upper == "PATH"):
 		return "which the " + p.typ + " harness sets itself", "remove it"
 	}
 	return "", ""
 }
 
-func steers(upper string) bool {
-	return slices.ContainsFunc(steering(), func(prefix string) bool { return strings.HasPrefix(upper, prefix) })
+// steers reports whether a variable sets up an agent's program. more are the prefixes of
+// one agent.
+func steers(upper string, more ...string) bool {
+	return slices.ContainsFunc(append(steering(), more...), func(prefix string) bool { return strings.HasPrefix(upper, prefix) })
 }
 
 // checkRow refuses variables of a row that would lead the agent past the
 // gateway, or set the agent's program up in another way than the operator.
-// NO_PROXY is harmless: the plan's own value replaces it.
-func checkRow(v task.AgentView, agent bool) error {
+// NO_PROXY is harmless: the plan's own value replaces it. owns are the prefixes of the
+// agent's own variables.
+func checkRow(v task.AgentView, agent bool, owns ...string) error {
 	for _, variable := range v.Environment().Env {
 		name, _, _ := strings.Cut(variable, "=")
 		switch upper := strings.ToUpper(name); {
 		case upper != "NO_PROXY" && slices.Contains(proxyVariables(), upper):
 			return fmt.Errorf("environment.env sets %s, but the operator decides what the agent can reach (remove it from the row)", name)
-		case agent && steers(upper):
+		case agent && steers(upper, owns...):
 			return fmt.Errorf("environment.env sets %s, but the operator sets up the agent's program (remove it from the row)", name)
 		}
 	}

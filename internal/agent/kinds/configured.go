@@ -8,6 +8,7 @@ import (
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
+	"securebench/internal/digest"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/access"
 	"securebench/internal/redact"
@@ -89,6 +90,10 @@ func (c *configured) Facts() setup.Facts {
 	h := c.Config.Harness
 	f := setup.Facts{Name: c.harness.Name(), Output: c.needs.Output, Env: c.needs.Env,
 		Settings: map[string]any{"harness": map[string]any{"type": h.Type, "env": h.Env, "config": settings(h.Config)}}}
+	if h.Name != "" { // results depend on how the agent is described
+		f.Settings["harness"] = map[string]any{"type": h.Type, "name": h.Name, "version": h.Version.Any(), "env": h.Env, "config": settings(h.Config),
+			"description": digest.Bytes(h.Description)}
+	}
 	if p := c.needs.Provider(); p != nil {
 		f.Model, f.Cost, f.Total, f.Spared = p.Model, p.Cost, p.Total, true
 		f.Asking = &setup.Asking{First: payload, Most: harness.Budget{Requests: p.Requests, Tokens: p.Tokens, Cost: p.Cost}}

@@ -28,8 +28,9 @@ type kind struct {
 // types are the values of harness.type.
 func types() map[string]kind {
 	return map[string]kind{
-		"claude_code":     {true, of(harness.ParseClaudeCode, openProgram)},
-		"codex":           {true, of(harness.ParseCodex, openProgram)},
+		harness.AgentType: {true, of(harness.ParseAgent, openProgram)},
+		"claude_code":     {true, of(harness.ParseAgent, openProgram)},
+		"codex":           {true, of(harness.ParseAgent, openProgram)},
 		"command":         {true, of(harness.ParseCommand, Command)},
 		harness.ModelType: {false, of(harness.ParseModel, openModel)},
 	}

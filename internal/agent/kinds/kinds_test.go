@@ -9,7 +9,7 @@ import (
 
 func TestUnknownType(t *testing.T) {
 	_, ps := Configured(config.Harness{Type: "shell", TypePos: source.Pos{File: "h.yaml", Line: 9}})
-	const want = "h.yaml:9: harness.type must be one of: claude_code, codex, command, model"
+	const want = "h.yaml:9: harness.type must be one of: agent, claude_code, codex, command, model"
 	if err := ps.Err(); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}

@@ -35,6 +35,9 @@ func openProgram(h harness.Harness) setup.Opener {
 		if named, ok := h.(harness.Aliaser); ok && named.Alias() != "" && a.Model != "" {
 			h = named.Pinned(a.Model)
 		}
+		if v, ok := h.(harness.Versioned); ok && a.Release != "" {
+			h = v.Ran(a.Release)
+		}
 		return inBox(h, func(b boxed) setup.Agent { return &program{boxed: b} })(a)
 	}
 }
@@ -47,6 +50,9 @@ func (p *program) Prepare(ctx context.Context, on setup.Ground) error {
 	}
 	if err := p.install(ctx, on); err != nil {
 		return err
+	}
+	if v, ok := p.harness.(harness.Versioned); ok {
+		p.harness = v.Ran(p.programs.Ran(p.needs.Overlays[0].Program))
 	}
 	if a, ok := p.harness.(harness.Aliaser); ok && a.Alias() != "" {
 		model, err := p.model(ctx, on, a)
@@ -139,16 +145,19 @@ func (p *program) prepareImage(ctx context.Context, on setup.Ground, img sandbox
 	if err != nil {
 		return err
 	}
-	for _, o := range p.needs.Overlays {
+	var first programs.Release
+	var mounts []sandbox.Mount
+	for i, o := range p.needs.Overlays {
 		rel, tree, err := p.programs.Install(ctx, o, img, platform)
 		if err != nil {
 			return err
 		}
-		if err := p.starts(ctx, on, img, rel, o.Binary(), sandbox.Mount{Overlay: tree, Target: o.Target, ReadOnly: true}); err != nil {
-			return err
+		if i == 0 {
+			first = rel
 		}
+		mounts = append(mounts, sandbox.Mount{Overlay: tree, Target: o.Target, ReadOnly: true})
 	}
-	return nil
+	return p.starts(ctx, on, img, first, mounts)
 }
 
 // The exit codes of libraries.
@@ -181,14 +190,15 @@ func (p *program) platform(ctx context.Context, on setup.Ground, img sandbox.Ima
 	return of, nil
 }
 
-// starts sees that a program starts in an image by the path that agents have it at.
-func (p *program) starts(ctx context.Context, on setup.Ground, img sandbox.Image, rel programs.Release, command string, at sandbox.Mount) error {
-	out, said, err := p.try(ctx, on, sandbox.Spec{Image: img, Command: []string{command, "--version"}, Env: []string{"HOME=/tmp"}, Mounts: []sandbox.Mount{at}})
+// starts sees that the agent starts in an image, with all that agents have there.
+func (p *program) starts(ctx context.Context, on setup.Ground, img sandbox.Image, rel programs.Release, mounts []sandbox.Mount) error {
+	argv := p.needs.Version
+	out, said, err := p.try(ctx, on, sandbox.Spec{Image: img, Command: argv, Env: []string{"HOME=/tmp"}, Mounts: mounts})
 	if err != nil {
 		return err
 	}
 	if out.End != sandbox.Exited || out.ExitCode != 0 || !strings.Contains(said, rel.Version) {
-		return fault.Errorf(fault.Config, "%s: %s does not start in image %s: %s --version %s", on.Work.Images[img.Ref], rel.Title(), img.Ref, command, ended(out, said))
+		return fault.Errorf(fault.Config, "%s: %s does not start in image %s: %s %s", on.Work.Images[img.Ref], rel.Title(), img.Ref, strings.Join(argv, " "), ended(out, said))
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ type stored struct {
 
 // folder is the name of a release's folder.
 func folder(p Program, version string, on Platform) string {
-	return fmt.Sprintf("%s_%s_%s", strings.ReplaceAll(string(p), "_", "-"), version, strings.ReplaceAll(on.String(), "/", "-"))
+	return fmt.Sprintf("%s_%s_%s", hyphened(string(p)), version, strings.ReplaceAll(on.String(), "/", "-"))
 }
 
 // List returns what is in the cache, in order. Only [Cache.Resolve] checks

@@ -15,7 +15,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"securebench/internal/agent/catalogue"
 )
+
+// The programs of tests.
+const (
+	Codex      Program = "codex"
+	ClaudeCode Program = "claude_code"
+)
+
+// of describes a program.
+func of(p Program) catalogue.Package {
+	a, _ := catalogue.Find(string(p))
+	return a.Program
+}
 
 // fake is a registry on this machine.
 type fake struct {

@@ -26,7 +26,7 @@ func fetchInto(dir, registry string) string {
 	if err != nil {
 		return err.Error()
 	}
-	r, err := c.Resolve(context.Background(), Codex, "0.1.0", amd64(), func(string) {})
+	r, err := c.Resolve(context.Background(), of(Codex), "0.1.0", amd64(), func(string) {})
 	return fmt.Sprint(r.Digest, " ", err)
 }
 
@@ -67,7 +67,7 @@ func TestProcesses(t *testing.T) {
 	var got Release
 	go func() {
 		var err error
-		got, err = c.Resolve(context.Background(), Codex, "0.1.0", amd64(), func(s string) { said <- s })
+		got, err = c.Resolve(context.Background(), of(Codex), "0.1.0", amd64(), func(s string) { said <- s })
 		mine <- err
 	}()
 	if text := <-said; !strings.Contains(text, "another process fetches codex 0.1.0: waiting") {
@@ -130,7 +130,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	reg.set(nil, func() { cancel(); <-release })
 	t.Cleanup(func() { close(release) })
-	_, err := open(t, dir, reg.URL).Resolve(ctx, Codex, "0.1.0", amd64(), func(string) {})
+	_, err := open(t, dir, reg.URL).Resolve(ctx, of(Codex), "0.1.0", amd64(), func(string) {})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

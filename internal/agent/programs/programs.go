@@ -5,22 +5,18 @@ package programs
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/digest"
 	"securebench/internal/fault"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 )
 
-// Program is a kind of agent.
+// Program is the name of an agent's program, or of one that runs others.
 type Program string
-
-// The programs.
-const (
-	Codex      Program = "codex"
-	ClaudeCode Program = "claude_code"
-)
 
 // Platform is what a package is built for.
 type Platform struct {
@@ -86,79 +82,43 @@ func (r Release) Spec() sandbox.OverlaySpec {
 
 // KeyPrefix begins the keys of all releases of a version, and of no others.
 func KeyPrefix(p Program, version string) string {
-	return strings.ReplaceAll(string(p), "_", "-") + "_" + strings.ToLower(version) + "_"
+	return hyphened(string(p)) + "_" + strings.ToLower(version) + "_"
 }
 
 // Title describes the release to people.
 func (r Release) Title() string { return fmt.Sprintf("%s %s %s", r.Program, r.Version, r.Platform) }
 
-// ParseName reads NAME or NAME@VERSION; the version is "latest" if none is given.
-func ParseName(s string) (Program, string, error) {
+// ParseName reads NAME or NAME@VERSION of one of the programs; the version is "latest" if
+// none is given.
+func ParseName(s string, of []catalogue.Package) (p catalogue.Package, version string, err error) {
 	name, version, given := strings.Cut(s, "@")
-	p := Program(strings.ReplaceAll(name, "-", "_"))
-	if _, err := buildOf(p, Platform{OS: "linux", Arch: "amd64"}, "0.0.0"); err != nil {
-		return p, "", fault.Errorf(fault.Usage, "%w", err)
+	i := slices.IndexFunc(of, func(p catalogue.Package) bool { return hyphened(p.Name) == hyphened(name) })
+	if i < 0 {
+		var names []string
+		for _, p := range of {
+			names = append(names, p.Name)
+		}
+		return p, "", fault.Errorf(fault.Usage, "there is no agent %s, only %s", redact.QuoteShort(name, 60), strings.Join(names, ", "))
 	}
 	if !given {
 		version = "latest"
 	}
 	if !isExact(version) && !isTag(version) {
-		return p, "", fault.Errorf(fault.Usage, "%s is not a version of %s: want one such as 1.2.3, or latest", redact.QuoteShort(version, 60), p)
+		return p, "", fault.Errorf(fault.Usage, "%s is not a version of %s: want one such as 1.2.3, or latest", redact.QuoteShort(version, 60), of[i].Name)
 	}
-	return p, version, nil
+	return of[i], version, nil
 }
 
-// build is what the npm registry calls a program's build for a platform.
-type build struct {
-	main    string // the package whose versions and tags are the program's
-	name    string // the package of the build
-	version string // the build's version in it
-	musl    bool   // whether builds differ by the C library
-}
+// hyphened is a name as keys and folders have it.
+func hyphened(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
-// buildOf returns where the registry has a build. Codex's builds are versions of
-// its own package, and run with every C library. Claude Code's are packages.
-func buildOf(p Program, on Platform, version string) (build, error) {
+// buildOf names the package and the version of a build in the npm registry.
+func buildOf(p catalogue.Package, on Platform, version string) (name, v string, err error) {
 	if err := checkPlatform(on); err != nil {
-		return build{}, err
+		return "", "", err
 	}
-	suffix := "-linux-" + npmArch(on.Arch)
-	switch p {
-	case Codex:
-		return build{main: "@openai/codex", name: "@openai/codex", version: version + suffix}, nil
-	case ClaudeCode:
-		if on.Musl {
-			suffix += "-musl"
-		}
-		return build{main: "@anthropic-ai/claude-code", name: "@anthropic-ai/claude-code" + suffix, version: version, musl: true}, nil
-	}
-	return build{}, fault.Errorf(fault.Config, "there is no agent %s, only %s and %s", redact.QuoteShort(string(p), 60), Codex, ClaudeCode)
-}
-
-// Executable is the path of a program in its tree.
-func (p Program) Executable() string {
-	if p == ClaudeCode {
-		return "bin/claude"
-	}
-	return "bin/codex"
-}
-
-// place says where a file of a program's package goes.
-//
-// Codex finds its helpers from its own path: the folder above bin is its package
-// if it holds codex-package.json. It runs bin/codex-code-mode-host for models
-// that write code, codex-path/rg to search, and what lies in codex-resources,
-// and voice, an eighth of all, is for conversations with people.
-func (p Program) place(name string) string {
-	if p == ClaudeCode {
-		return map[string]string{"claude": "bin/claude", "LICENSE.md": "LICENSE.md"}[name]
-	}
-	vendor, rest, _ := strings.Cut(name, "/")
-	_, rest, ok := strings.Cut(rest, "/") // the target, such as x86_64-unknown-linux-musl
-	if vendor != "vendor" || !ok || strings.HasPrefix(rest, "codex-resources/voice/") {
-		return ""
-	}
-	return rest
+	name, v = p.BuildOf(catalogue.Variant{Arch: npmArch(on.Arch), Musl: on.Musl}, version)
+	return name, v, nil
 }
 
 func isExact(version string) bool {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/fault"
 )
 
@@ -34,7 +35,7 @@ func open(t *testing.T, dir, registry string) *Cache {
 // resolve returns the release and what was said.
 func resolve(c *Cache, p Program, version string, on Platform) (Release, string, error) {
 	var said []string
-	r, err := c.Resolve(context.Background(), p, version, on, func(s string) { said = append(said, s) })
+	r, err := c.Resolve(context.Background(), of(p), version, on, func(s string) { said = append(said, s) })
 	return r, strings.Join(said, "\n"), err
 }
 
@@ -151,7 +152,6 @@ func TestErrors(t *testing.T) {
 		{Codex, "../x", amd64(), fault.Config, "is not a version of codex"},
 		{Codex, "1.2.3/../../x", amd64(), fault.Config, "is not a version of codex"},
 		{Codex, "latest", Platform{OS: "darwin", Arch: "arm64"}, fault.Config, "there are no agents for darwin/arm64"},
-		{"gemini", "latest", amd64(), fault.Config, "there is no agent gemini"},
 		{Codex, "0.9.0", amd64(), fault.Integrity, "its layout is not known"},
 		{Codex, "0.9.1", amd64(), fault.Integrity, "its layout is not known"},
 	} {
@@ -321,8 +321,8 @@ func TestNames(t *testing.T) {
 		"codex": "codex latest", "codex@0.1.0": "codex 0.1.0", "claude-code@2.0.0-rc.1": "claude_code 2.0.0-rc.1", "claude_code@next": "claude_code next",
 		"gpt": "", "codex@": "", "codex@a b": "", "codex@^1": "", "codex@1.2": "", "": "", "codex@1.0.0+x": "", "codex@-rf": "",
 	} {
-		p, v, err := ParseName(name)
-		if got := fmt.Sprintf("%s %s", p, v); want == "" && fault.KindOf(err) != fault.Usage || want != "" && (err != nil || got != want) {
+		p, v, err := ParseName(name, catalogue.Packages(catalogue.Builtin()))
+		if got := fmt.Sprintf("%s %s", p.Name, v); want == "" && fault.KindOf(err) != fault.Usage || want != "" && (err != nil || got != want) {
 			t.Errorf("%q: %s, %v", name, got, err)
 		}
 	}

@@ -35,7 +35,7 @@ func TestRealRegistry(t *testing.T) {
 	defer cancel()
 	for _, p := range []Program{Codex, ClaudeCode} {
 		for _, on := range []Platform{amd64(), {OS: "linux", Arch: "arm64"}} {
-			f, err := c.newFetcher(p, on, func(string) {})
+			f, err := c.newFetcher(of(p), on, func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,9 +67,9 @@ func checkReal(ctx context.Context, t *testing.T, c *Cache, p Program) {
 	t.Helper()
 	versions := agenttest.Versions(string(p))
 	newest := versions[len(versions)-1]
-	r, err := c.Resolve(ctx, p, newest, amd64(), func(s string) { t.Log(s) })
+	r, err := c.Resolve(ctx, of(p), newest, amd64(), func(s string) { t.Log(s) })
 	if fault.KindOf(err) == fault.Infrastructure {
-		r, err = c.Resolve(ctx, p, newest, amd64(), func(s string) { t.Log(s) })
+		r, err = c.Resolve(ctx, of(p), newest, amd64(), func(s string) { t.Log(s) })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -85,9 +85,9 @@ func checkReal(ctx context.Context, t *testing.T, c *Cache, p Program) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found = found || h.Name == p.Executable() && h.Mode&0o111 == 0o111
+		found = found || h.Name == of(p).Start && h.Mode&0o111 == 0o111
 	}
 	if !found {
-		t.Errorf("%s has no %s", r.Title(), p.Executable())
+		t.Errorf("%s has no %s", r.Title(), of(p).Start)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/agent/npm"
 	"securebench/internal/digest"
 	"securebench/internal/fault"
@@ -22,18 +23,18 @@ import (
 // a tag of the registry's for another word, and fetches what the cache does not
 // have. An exact version that is in the cache needs no registry. progress gets a
 // line now and then.
-func (c *Cache) Resolve(ctx context.Context, p Program, version string, on Platform, progress func(string)) (Release, error) {
-	b, err := buildOf(p, on, version)
-	if err != nil {
+func (c *Cache) Resolve(ctx context.Context, of catalogue.Package, version string, on Platform, progress func(string)) (Release, error) {
+	p := Program(of.Name)
+	if err := checkPlatform(on); err != nil {
 		return Release{}, err
 	}
-	if !b.musl {
+	if !of.ByLibc() {
 		on.Musl = false
 	}
 	switch {
 	case isExact(version):
 	case isTag(version):
-		f, err := c.newFetcher(p, on, progress)
+		f, err := c.newFetcher(of, on, progress)
 		if err != nil {
 			return Release{}, err
 		}
@@ -51,7 +52,7 @@ func (c *Cache) Resolve(ctx context.Context, p Program, version string, on Platf
 	case ctx.Err() != nil:
 		return Release{}, ctx.Err()
 	}
-	f, err := c.newFetcher(p, on, progress)
+	f, err := c.newFetcher(of, on, progress)
 	if err != nil {
 		return Release{}, err
 	}
@@ -62,6 +63,7 @@ func (c *Cache) Resolve(ctx context.Context, p Program, version string, on Platf
 // fetcher gets one program for one platform.
 type fetcher struct {
 	*Cache
+	of       catalogue.Package
 	program  Program
 	on       Platform
 	client   *npm.Client
@@ -69,7 +71,7 @@ type fetcher struct {
 	packages map[string]*npm.Package // asked for once
 }
 
-func (c *Cache) newFetcher(p Program, on Platform, progress func(string)) (*fetcher, error) {
+func (c *Cache) newFetcher(of catalogue.Package, on Platform, progress func(string)) (*fetcher, error) {
 	conf, err := npm.Load(c.workdir, c.getenv)
 	if err != nil {
 		return nil, fault.As(fault.Config, err)
@@ -81,7 +83,7 @@ func (c *Cache) newFetcher(p Program, on Platform, progress func(string)) (*fetc
 	if err != nil {
 		return nil, fault.As(fault.Config, err)
 	}
-	return &fetcher{c, p, on, client, progress, map[string]*npm.Package{}}, nil
+	return &fetcher{c, of, Program(of.Name), on, client, progress, map[string]*npm.Package{}}, nil
 }
 
 // pack asks the registry for a package, once.
@@ -98,11 +100,7 @@ func (f *fetcher) pack(ctx context.Context, name string) (*npm.Package, error) {
 
 // tagged returns the version that a tag names.
 func (f *fetcher) tagged(ctx context.Context, tag string) (string, error) {
-	b, err := buildOf(f.program, f.on, "")
-	if err != nil {
-		return "", err
-	}
-	p, err := f.pack(ctx, b.main)
+	p, err := f.pack(ctx, f.of.NPM)
 	if err != nil {
 		return "", f.advise(err, fmt.Sprintf("only the registry knows what %s means", tag))
 	}
@@ -147,19 +145,19 @@ func (f *fetcher) release(ctx context.Context, version string) (r Release, err e
 // find returns the build of a version, or says what is missing: the version, or
 // a build of it for the platform.
 func (f *fetcher) find(ctx context.Context, version string) (npm.Build, error) {
-	want, err := buildOf(f.program, f.on, version)
+	name, build, err := buildOf(f.of, f.on, version)
 	if err != nil {
 		return npm.Build{}, err
 	}
-	p, err := f.pack(ctx, want.name)
-	if err == nil && p.Has(want.version) {
-		b, err := p.Build(want.version)
+	p, err := f.pack(ctx, name)
+	if err == nil && p.Has(build) {
+		b, err := p.Build(build)
 		return b, f.advise(err, "")
 	}
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return npm.Build{}, f.advise(err, "")
 	}
-	main, err := f.pack(ctx, want.main)
+	main, err := f.pack(ctx, f.of.NPM)
 	switch {
 	case err != nil:
 		return npm.Build{}, f.advise(err, "")
@@ -254,12 +252,12 @@ func (f *fetcher) unpacked(ctx context.Context, root *os.Root, b npm.Build) (err
 		return cacheError(err)
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	if err := unpackTarball(ctx, file, tree, f.program.place, ofAgents()); err != nil {
+	if err := unpackTarball(ctx, file, tree, f.of.Place, ofAgents()); err != nil {
 		return err
 	}
-	info, err := tree.Lstat(f.program.Executable())
-	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o100 == 0 {
-		return fmt.Errorf("%w: it has no program where %s is expected (its layout is not known; choose another version)", errPackage, f.program.Executable())
+	info, err := tree.Lstat(f.of.Start)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o100 == 0 && f.of.Runtime == "" {
+		return fmt.Errorf("%w: it has no program where %s is expected (its layout is not known; choose another version)", errPackage, f.of.Start)
 	}
 	return root.Remove(packed)
 }

@@ -34,9 +34,11 @@ type Set struct {
 
 // placed is a program on a platform.
 type placed struct {
-	overlay harness.Overlay
-	on      Platform
+	program, version string // as it is configured
+	on               Platform
 }
+
+func place(o harness.Overlay, on Platform) placed { return placed{o.Program, o.Version, on} }
 
 // NewSet returns a set that takes programs from a cache, which stays open while any
 // is installed, and puts them on an engine. former are the programs of the run
@@ -51,13 +53,13 @@ func (p *Set) Install(ctx context.Context, o harness.Overlay, img sandbox.Image,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.on[img.ID] = on
-	rel, ok := p.releases[placed{o, on}]
+	rel, ok := p.releases[place(o, on)]
 	if !ok {
 		var err error
-		if rel, err = p.cache.Resolve(ctx, Program(o.Program), p.version(o), on, p.notice); err != nil {
+		if rel, err = p.cache.Resolve(ctx, o.Package, p.version(o), on, p.notice); err != nil {
 			return rel, nil, fault.Errorf(fault.KindOf(err), "%s: %w", p.at, err)
 		}
-		p.releases[placed{o, on}] = rel
+		p.releases[place(o, on)] = rel
 	}
 	tree := p.trees[rel.Key()]
 	if tree == nil {
@@ -80,7 +82,7 @@ func (p *Set) version(o harness.Overlay) string {
 		return o.Version
 	}
 	for at, rel := range p.releases {
-		if at.overlay == o {
+		if at.program == o.Program && at.version == o.Version {
 			return rel.Version
 		}
 	}
@@ -100,11 +102,21 @@ func (p *Set) Overlay(o harness.Overlay, img sandbox.Image) (sandbox.Overlay, er
 	if p != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if rel, ok := p.releases[placed{o, p.on[img.ID]}]; ok {
+		if rel, ok := p.releases[place(o, p.on[img.ID])]; ok {
 			return p.trees[rel.Key()], nil
 		}
 	}
 	return nil, fmt.Errorf("the program %s was not prepared for image %s", o.Program, img.Ref)
+}
+
+// Ran returns the version of a program that was installed, "" if none was.
+func (p *Set) Ran(program string) string {
+	for at, rel := range p.releases {
+		if at.program == program {
+			return rel.Version
+		}
+	}
+	return ""
 }
 
 // Placed is a release and the IDs of the images that it is for.

@@ -62,8 +62,9 @@ type Outside struct {
 	// Tree returns a file tree that another process has brought for agents in an image, by
 	// its program; nil if this one brings them.
 	Tree func(program string, image sandbox.Image) (sandbox.Overlay, error)
-	// Model is what another process has found the alias of a model to mean.
-	Model string
+	// Model is what another process has found the alias of a model to mean, and Release
+	// which version of the agent's program it has brought.
+	Model, Release string
 }
 
 // Around is what a run has for an agent from the beginning.
@@ -123,7 +124,7 @@ type Facts struct {
 	// ImageAt where it is named.
 	Image   string
 	ImageAt source.Pos
-	Output  events.Format // of its standard output
+	Output  *events.Format // of its standard output
 	// Workers is how many attempts take place at the same time, unless the operator
 	// says so, and WorkersWhy the reason; 0 leaves it to the machine.
 	Workers    int

@@ -165,7 +165,7 @@ func (g Gateway) behind(spec *sandbox.Spec, plan harness.Plan) *gate {
 	if spec.User != nil {
 		user = *spec.User
 	}
-	own := &gate{Gateway: g, plan: plan, labels: spec.Labels, output: spec.Limits.Output, command: initproc.Command{Argv: plan.Argv, Env: spec.Env,
+	own := &gate{Gateway: g, plan: plan, labels: spec.Labels, output: spec.Limits.Output, command: initproc.Command{Argv: withFiles(plan), Env: spec.Env,
 		Inherit: true, Dir: plan.Workdir, User: user, Output: spec.Limits.Output + 1}} // which shows that there is more
 	spec.Init, spec.Command, spec.Env = true, nil, nil
 	spec.Limits.Output = carried
@@ -183,6 +183,22 @@ func (g Gateway) behind(spec *sandbox.Spec, plan harness.Plan) *gate {
 		}
 	}
 	return own
+}
+
+// writeFiles writes files, of each of which it gets the path and the text, until --, and
+// becomes the command behind that.
+const writeFiles = `while [ "$1" != -- ]; do mkdir -p "${1%/*}" && printf %s "$2" > "$1" || exit 126; shift 2; done; shift; exec "$@"`
+
+// withFiles returns the command of a plan, which first writes the plan's files.
+func withFiles(plan harness.Plan) []string {
+	if len(plan.Files) == 0 {
+		return plan.Argv
+	}
+	argv := []string{"/bin/sh", "-c", writeFiles, "sh"}
+	for _, f := range plan.Files {
+		argv = append(argv, f.Path, f.Text)
+	}
+	return append(append(argv, "--"), plan.Argv...)
 }
 
 // overlays returns the mounts of a plan's programs.
@@ -221,7 +237,9 @@ func WithPath(env []string, plan harness.Plan, image sandbox.Image) []string {
 	}
 	var dirs []string
 	for _, o := range plan.Overlays {
-		dirs = append(dirs, path.Join(o.Target, "bin"))
+		if !o.Hidden {
+			dirs = append(dirs, path.Join(o.Target, "bin"))
+		}
 	}
 	return append(env, "PATH="+strings.Join(append(dirs, rest), ":"))
 }

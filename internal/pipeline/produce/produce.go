@@ -340,7 +340,7 @@ func (s *Session) Run(ctx context.Context) (Result, error) {
 }
 
 // read reads the events of an agent's program.
-func (r *Result) read(format events.Format) {
+func (r *Result) read(format *events.Format) {
 	sum := events.Read(format, r.Stdout)
 	r.Structured, r.Answer = true, []byte(sum.Message)
 	if r.Usage == nil {

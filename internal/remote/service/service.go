@@ -218,7 +218,13 @@ func (r Run) orders() (_ map[remote.Role]remote.Order, trees map[string]*os.File
 		}
 	}
 	if r.Facts.Sandboxed {
-		produce.Harness = &remote.Harness{Type: cfg.Harness.Type, Env: cfg.Harness.Env, Required: cfg.Harness.Required, Config: cfg.Harness.Config.JSON(), Model: r.Facts.Model}
+		produce.Harness = remote.Of(cfg.Harness)
+		produce.Harness.Model = r.Facts.Model
+		for _, p := range r.Facts.Programs {
+			if p.Name == r.Facts.Name {
+				produce.Harness.Release = p.Version
+			}
+		}
 		produce.Env = map[string]string{}
 		for _, name := range r.Facts.Env { // of which none has a provider's key
 			if value, ok := r.LookupEnv(name); ok {

@@ -29,7 +29,6 @@ import (
 	"securebench/internal/remote/worker"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
-	"securebench/internal/source"
 	"securebench/internal/verdict"
 	"securebench/internal/workload"
 )
@@ -140,11 +139,10 @@ func digests(files map[string]remote.File) map[string]string {
 
 // equip sets up the agent that the run has configured.
 func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, relayed func(record.AttemptKey) (distant.Way, bool), warn func(string)) (agent.Agent, error) {
-	section, err := source.ParseJSON("harness.config", 1, o.Harness.Config)
-	if err != nil {
+	var err error
+	if cfg.Harness, err = o.Harness.Section(); err != nil {
 		return nil, err
 	}
-	cfg.Harness = config.Harness{Type: o.Harness.Type, Env: o.Harness.Env, Required: o.Harness.Required, Config: section}
 	opener, problems := kinds.Configured(cfg.Harness)
 	if err := problems.Err(); err != nil {
 		return nil, err
@@ -157,7 +155,7 @@ func (s *Site) equip(cfg *config.Tester, o remote.Order, w *workload.Workload, r
 		}
 		return way.Open(o), nil
 	}
-	outside := setup.Outside{LookupEnv: lookup, Provider: provider, Tree: s.trees.of, Model: o.Harness.Model}
+	outside := setup.Outside{LookupEnv: lookup, Provider: provider, Tree: s.trees.of, Model: o.Harness.Model, Release: o.Harness.Release}
 	s.agent, err = opener(setup.Around{Outside: outside, Config: cfg, Families: w.Families, Secrets: &redact.Registry{}, Warn: warn, Notice: warn})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"securebench/internal/agent/agenttest"
+	"securebench/internal/agent/catalogue"
+)
+
+var updateDocs = flag.Bool("update", false, "write what the tests of agents found to docs/agents.md")
+
+// agentsDoc has the table of agents.
+var agentsDoc = filepath.Join("..", "..", "docs", "agents.md")
+
+// TestCatalogueAgents: the agents of the catalogue solve a row of each family that an
+// agent works on, in each API that they speak, as root and as another user, in images that
+// have nothing of theirs. None of them has the provider's key, and nothing of a run has
+// it. What is found is the table of docs/agents.md.
+func TestCatalogueAgents(t *testing.T) {
+	t.Parallel()
+	for _, a := range catalogue.Builtin() {
+		if a.Name == "codex" || a.Name == "claude_code" {
+			continue // TestRealAgents
+		}
+		t.Run(a.Name, func(t *testing.T) {
+			version := agenttest.Pinned(a.Name)
+			needAgent(t, a.Name+"@"+version)
+			for _, by := range a.Providers {
+				t.Run(by.API, func(t *testing.T) { runsRows(t, a, by.API, version) })
+			}
+			if !t.Failed() {
+				checkAgentRow(t, a, version)
+			}
+		})
+	}
+}
+
+// needAgent skips or fails where a program cannot be had.
+func needAgent(t *testing.T, release string) {
+	t.Helper()
+	mode := agenttest.Current()
+	if mode == agenttest.Never || !slices.Contains(agenttest.Releases(), release) && !agenttest.All() {
+		t.Skipf("SKIPPED: SECUREBENCH_TEST_AGENTS is %q: %s does not run (make agents-test runs all)", mode, release)
+	}
+	if err := fetch(release); err != nil {
+		if mode != "" {
+			t.Fatalf("the agent's program is required: %v", err)
+		}
+		t.Skipf("SKIPPED: %v", err)
+	}
+}
+
+// runsRows runs an agent over a row of each family.
+func runsRows(t *testing.T, a catalogue.Agent, api, version string) {
+	script := solvingScript(t)
+	b := newAgentBench(t, script, nil)
+	all, want := b.solvableRows(), map[string]string{}
+	var rows []map[string]any
+	for _, id := range []string{"code/tester", "repo/root", "term/tester"} {
+		rows, want[id] = append(rows, all[id]), "passed passed "
+	}
+	h := realHarness{a.Name, "some-model-1", version}
+	tester := b.config(a.Name+"-"+strings.ReplaceAll(api, "_", "-"), h, rows)
+	text, err := os.ReadFile(tester)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(strings.Replace(string(text), "  type: "+a.Name, "  type: agent\n  name: "+a.Name+"\n  version: "+version, 1),
+		"version: "+version+", base_url", "api: "+api+", base_url", 1))
+	write(t, tester, string(text))
+	res := securebench(t, b.env(), "run", tester, "-q", "--show-agent-output", "--show-command-output")
+	if res.code != exitDone {
+		t.Fatalf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
+	}
+	out := filepath.Join(filepath.Dir(tester), "out")
+	sameVerdicts(t, out, want)
+	checkManifest(t, out, h)
+	checkAgain(t, out, tester, want)
+	b.checkAgent(version, out)
+}
+
+// checkAgent checks what came to the provider, and that no key is anywhere else.
+func (b *agentBench) checkAgent(version, out string) {
+	b.t.Helper()
+	if got := b.provider.Credentials(); !slices.Equal(got, []string{b.key}) {
+		b.t.Errorf("the provider got %d credentials, want only the key", len(got))
+	}
+	said := 0
+	for _, r := range b.provider.Requests() {
+		if r.Refused != "" || r.Model != "some-model-1" {
+			b.t.Errorf("a request for %s that a provider would refuse: %s", r.Model, r.Refused)
+		}
+		if bytes.Contains(r.Body, []byte("with key 1, without Node.")) {
+			said++
+		}
+	}
+	if said == 0 {
+		b.t.Error("no agent said that it has a token, and that its commands find none of its runtime")
+	}
+	key := newNeedles()
+	key.addWindows("the key", b.key, leakSize)
+	files := allFiles(b.t, out)
+	key.check(b.t, files)
+	if lines := files[filepath.Join(out, "candidates.jsonl")]; !bytes.Contains(lines, []byte(`_version": "`+version+`"`)) {
+		b.t.Errorf("no record names the version %s that ran", version)
+	}
+}
+
+// checkAgentRow compares the row of an agent in the documents with what was found.
+func checkAgentRow(t *testing.T, a catalogue.Agent, version string) {
+	t.Helper()
+	var apis []string
+	for _, by := range a.Providers {
+		apis = append(apis, "`"+by.API+"`")
+	}
+	row := fmt.Sprintf("| `%s` | %s | %s | `code_completion`, `repo_patch`, `terminal_task` |", a.Name, version, strings.Join(apis, ", "))
+	text, err := os.ReadFile(agentsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "| `"+a.Name+"` |") })
+	switch {
+	case i < 0:
+		t.Errorf("docs/agents.md has no row of %s: add %s", a.Name, row)
+	case lines[i] == row || strings.HasPrefix(lines[i], row+" "):
+	case *updateDocs:
+		rest := strings.SplitN(lines[i], "|", 6)
+		lines[i] = row + rest[len(rest)-1]
+		if err := os.WriteFile(agentsDoc, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("docs/agents.md has the row\n%s\nwant it to begin with (go test -update writes it)\n%s", lines[i], row)
+	}
+}
