@@ -119,8 +119,9 @@ const maxCompared = 64 << 20
 // twice.
 func inspect(row family.Row) (out []family.Problem) {
 	answers := answersOf(row)
-	same := map[[sha256.Size]byte]int{}
-	for i, f := range filesOf(row.Assets) {
+	files := filesOf(row.Assets)
+	sizes := map[int64][]int{} // the pictures before, by their bytes
+	for i, f := range files {
 		if !f.shown() {
 			continue
 		}
@@ -140,12 +141,16 @@ func inspect(row family.Row) (out []family.Problem) {
 		if info.OneColour {
 			warn("names a picture of one colour", "bring the picture that the question is about")
 		}
-		sum, ok := sumOf(row.Public, f.Path)
-		if first, twice := same[sum]; ok && twice {
-			warn(fmt.Sprintf("names the same picture as assets[%d]", first), "remove one of the two, or bring the picture that is missing")
-		} else if ok {
-			same[sum] = i
+		about, err := fs.Stat(row.Public, f.Path)
+		if err != nil {
+			continue
 		}
+		twin := slices.IndexFunc(sizes[about.Size()], func(j int) bool { return sameContent(row.Public, f.Path, files[j].Path) })
+		if twin >= 0 {
+			warn(fmt.Sprintf("names the same picture as assets[%d]", sizes[about.Size()][twin]), "remove one of the two, or bring the picture that is missing")
+			continue
+		}
+		sizes[about.Size()] = append(sizes[about.Size()], i)
 	}
 	return out
 }
@@ -155,6 +160,14 @@ func inspect(row family.Row) (out []family.Problem) {
 func named(name string, answers []string) bool {
 	stem := strings.TrimSuffix(path.Base(name), path.Ext(name))
 	return utf8.RuneCountInString(stem) > 1 && tells(stem, answers)
+}
+
+// sameContent reports whether two files have the same bytes. Only files of one size need
+// to be read for that.
+func sameContent(files fs.FS, a, b string) bool {
+	x, okX := sumOf(files, a)
+	y, okY := sumOf(files, b)
+	return okX && okY && x == y
 }
 
 // sumOf returns the digest of a file.
