@@ -18,7 +18,9 @@
 # compared with the verdicts of the scorers there, and so are the pairs of Math-Verify's
 # tests; runs/accept-differences lists each other one. Recorded calls of tools have the
 # verdicts of BFCL's own scorer. Recorded answers to MATH-Vision pass where its scorer says
-# so, and where they end in a right option that it does not read.
+# so, and where they end in a right option that it does not read. In the end a small real
+# model answers and judges, and what securebench takes for a row is measured beside other
+# programs (small-model/accept.py).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
@@ -262,4 +264,12 @@ tests=$(SECUREBENCH_DATA=$dir SECUREBENCH_DIFFERENCES=$PWD/$out-differences SECU
 	{ printf '%s\n' "$tests" >&2; die "some verdicts are not those of the data"; }
 # What each of them counted, without the lines of single answers.
 grep -E '^--- |_test\.go:[0-9]+: ([0-9]+ |[^ ]+: [0-9]+ agree)' <<<"$tests"
+# A model and a server that nobody here wrote. Without a registry they cannot be had.
+status=0
+python3 "$here/small-model/accept.py" "$binary" "$out/small-model" "${XDG_CACHE_HOME:-$HOME/.cache}/securebench/small-model" || status=$?
+case $status in
+0) ;;
+3 | 127) say "small model: skipped, there is no Python, or no registry of its packages answers" ;;
+*) die "the small model shows what must not be" ;;
+esac
 say "All figures are as expected: $runs runs, and the tests above."
