@@ -198,3 +198,13 @@ func TestUsageRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryDialectTellsSteps: the steps of an agent can be read in every dialect that it
+// may speak.
+func TestEveryDialectTellsSteps(t *testing.T) {
+	for _, d := range dialects() {
+		if d.steps == nil {
+			t.Errorf("nothing reads the steps of an agent that speaks %s", d.name)
+		}
+	}
+}
