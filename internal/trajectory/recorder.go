@@ -110,6 +110,7 @@ func (r *Recorder) add(s Step) bool {
 		return false
 	}
 	s.At = s.At.UTC().Truncate(time.Millisecond)
+	s.shorten()
 	if r.secrets != nil { // before it is cut: half of a secret is none that would be found
 		for _, text := range []*string{&s.Text, &s.Call, &s.Name, &s.Role, &s.Model, &s.Reason} {
 			*text = string(r.secrets.Bytes([]byte(*text)))

@@ -81,6 +81,20 @@ const (
 	maxName = 200
 )
 
+// searched is how much of the beginning and of the end of a text is searched for secrets:
+// more than is kept.
+const searched = 64 << 10
+
+// mark is where a text was cut.
+const mark = "\n[...]\n"
+
+// shorten leaves out of a text what is neither kept nor searched.
+func (s *Step) shorten() {
+	if n := len(s.Text); n > 2*searched {
+		s.Bytes, s.Text = int64(n), s.Text[:searched]+mark+s.Text[n-searched:]
+	}
+}
+
 // bound cuts the step's texts. Of a long text the beginning and the end are kept.
 func (s *Step) bound() {
 	for _, name := range []*string{&s.Role, &s.Call, &s.Name, &s.Model, &s.Reason} {
@@ -88,7 +102,6 @@ func (s *Step) bound() {
 	}
 	if len(s.Text) > MaxText {
 		const tail = MaxText / 4
-		const mark = "\n[...]\n"
 		s.Bytes = max(s.Bytes, int64(len(s.Text)))
 		s.Text = head(s.Text, MaxText-tail-len(mark)) + mark + end(s.Text, tail)
 	}

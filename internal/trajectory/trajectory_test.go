@@ -102,8 +102,9 @@ func TestCut(t *testing.T) {
 	if err := secrets.Add("KEY", []byte(secret)); err != nil {
 		t.Fatal(err)
 	}
-	for shift := range len(secret) + 4 {
-		text := strings.Repeat("é", (MaxText*3/4-shift)/2-6) + secret + strings.Repeat("x", MaxText) + secret + strings.Repeat("é", MaxText/8-shift/2)
+	for n := range 2 * (len(secret) + 4) {
+		shift, middle := n/2, []int{MaxText, 4 * searched}[n%2]
+		text := strings.Repeat("é", (MaxText*3/4-shift)/2-6) + secret + strings.Repeat("x", middle) + secret + strings.Repeat("é", MaxText/8-shift/2)
 		r := NewRecorder(&secrets)
 		r.request(Step{Kind: Result, Call: strings.Repeat("c", 1000), Text: text})
 		steps, _, err := Read(r.Lines())
