@@ -36,3 +36,25 @@ func TestStatedExpressions(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentExpressions: a judge may read the expression of prose. What a mark leads to, or
+// a line says, is stated.
+func TestSilentExpressions(t *testing.T) {
+	t.Parallel()
+	for reply, want := range map[string]bool{
+		`\frac{1}{2}`: false, `It is $\frac{1}{2}$.`: false, "Answer: nothing of what was said above, and of all that there is to say about it": false, `\boxed{5} or \boxed{6}`: false, "": false,
+		"I threw the two coins for a long while, and of all of those throws $\\frac{1}{2}$ came out as asked, give or take.": true,
+	} {
+		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math", "extract": "judge"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := newMathJudge(k, []string{"5"}, mathmatch.New(family.Resources{}), family.Case{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.Silent(reply); got != want {
+			t.Errorf("%q is silent: %t, want %t", reply, got, want)
+		}
+	}
+}
