@@ -130,7 +130,7 @@ func TestCommands(t *testing.T) {
 	if out, _, err := c.run("list", "--cached", "--json"); err != nil || !strings.HasPrefix(out, `{"name":"codex","version":"1.2.3","platform":"linux/amd64","bytes":1,"integrity":"sha512-`) {
 		t.Errorf("list --json: %q, %v", out, err)
 	}
-	if out, _, err := c.run("list"); err != nil || !strings.Contains(out, "codex        responses           1.2.3         OpenAI's Codex\n") {
+	if out, _, err := c.run("list"); err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), " codex responses 1.2.3 OpenAI's Codex ") {
 		t.Errorf("agents: %q, %v", out, err)
 	}
 	out, _, err = c.run("remove", "codex@1.2.3")
