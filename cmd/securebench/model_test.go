@@ -378,7 +378,7 @@ func TestModelRefused(t *testing.T) {
 		"another model":   {[]string{dir, "--model", "m-2", "--base-url", b.url}, exitConfig, `--model: the provider rejects the configuration: it does not have the model "m-2" (it has m-1)`},
 		"nobody there":    {[]string{dir, "--model", "m-1", "--base-url", "http://127.0.0.1:1"}, exitInfra, "--base-url: the provider cannot be reached"},
 		"plain http":      {[]string{dir, "--model", "m-1", "--base-url", "http://models.invalid"}, exitInfra, "the key in OPENAI_API_KEY is not sent: it would cross the network in plain text"},
-		"unknown api":     {[]string{dir, "--model", "m-1", "--api", "soap"}, exitConfig, "must be one of: chat, messages, responses"},
+		"unknown api":     {[]string{dir, "--model", "m-1", "--api", "soap"}, exitConfig, "must be one of: chat, gemini, messages, responses"},
 		"with an agent":   {[]string{dir, "--model", "m-1", "--agent", "oracle"}, exitUsage, "give --agent or --model, not both"},
 		"without a model": {[]string{dir, "--base-url", b.url}, exitUsage, "--base-url needs --model"},
 	} {

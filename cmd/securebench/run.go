@@ -130,7 +130,7 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl.StringVar(&f.harness, "harness", "", "run this agent, `NAME[@VERSION]` of securebench agent list, with --model")
 	fl.StringVar(&f.model, "model", "", "the agent's `MODEL`; without an agent, ask it (text families, code_completion)")
 	fl.StringVar(&f.baseURL, "base-url", "", "with --model: the `URL` of its provider (default the vendor's)")
-	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat or messages (default responses, or chat with --base-url; an agent's first)")
+	fl.StringVar(&f.api, "api", "", "with --model: `API` is responses, chat, messages or gemini (default responses, or chat with --base-url; an agent's first)")
 	fl.IntVar(&f.maxTokens, "max-tokens", 0, "with --model: at most `N` tokens in an answer (default the provider's)")
 	fl.Float64Var(&f.temperature, "temperature", 0, "with --model: `T` from 0 to 2 (default the provider's)")
 	fl.StringVar(&f.effort, "reasoning-effort", "", "with --model: `EFFORT` of its reasoning: none, minimal, low, medium, high, xhigh or max")

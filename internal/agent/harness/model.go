@@ -77,6 +77,7 @@ func protocols() map[string]protocol {
 		"responses": {ResponsesAPI, "https://api.openai.com", "OPENAI_API_KEY", []string{"seed", "stop"}},
 		"chat":      {ChatAPI, "https://api.openai.com", "OPENAI_API_KEY", nil},
 		"messages":  {MessagesAPI, "https://api.anthropic.com", "ANTHROPIC_API_KEY", []string{"seed"}},
+		"gemini":    {GeminiAPI, "https://generativelanguage.googleapis.com", "GEMINI_API_KEY", nil},
 	}
 }
 

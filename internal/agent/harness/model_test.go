@@ -53,7 +53,7 @@ func TestModelSettings(t *testing.T) {
 func TestModelMistakes(t *testing.T) {
 	for cfg, want := range map[string]string{
 		"{}":                     "model is required",
-		"{model: m, api: soap}":  "must be one of: chat, messages, responses",
+		"{model: m, api: soap}":  "must be one of: chat, gemini, messages, responses",
 		"{model: \"a\\nb\"}":     "without control characters",
 		"{model: \"a\\u202eb\"}": "without control characters",
 		"{model: \"" + strings.Repeat("m", 257) + "\"}":                   "at most 256 bytes",

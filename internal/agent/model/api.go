@@ -22,7 +22,8 @@ import (
 
 // api is how a provider is asked.
 type api struct {
-	path  string // below the base URL
+	path  string // below the base URL, with MODEL where the model is in it
+	query string
 	ask   func(set harness.Model, q Question) any
 	whole func(body []byte) (a Answer, ok bool) // reads an answer that is one JSON text
 	event func(s *stream, data []byte) error    // reads an event of an answer that is a stream
@@ -32,11 +33,13 @@ type api struct {
 func apiOf(name string) (api, error) {
 	switch name {
 	case harness.ResponsesAPI:
-		return api{"/responses", askResponses, wholeResponse, responseEvent}, nil
+		return api{"/responses", "", askResponses, wholeResponse, responseEvent}, nil
 	case harness.ChatAPI:
-		return api{"/chat/completions", askChat, wholeChat, chatEvent}, nil
+		return api{"/chat/completions", "", askChat, wholeChat, chatEvent}, nil
 	case harness.MessagesAPI:
-		return api{"/messages", askMessages, wholeMessage, messageEvent}, nil
+		return api{"/messages", "", askMessages, wholeMessage, messageEvent}, nil
+	case harness.GeminiAPI:
+		return api{"/models/MODEL:streamGenerateContent", "alt=sse", askGemini, wholeGemini, geminiEvent}, nil
 	}
 	return api{}, fmt.Errorf("unknown API %q of a provider", name)
 }

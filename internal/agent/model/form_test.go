@@ -27,6 +27,8 @@ func TestForm(t *testing.T) {
 			`{"model":"m","choices":[{"message":{"content":"{\"met\":true}"},"finish_reason":"stop"}]}`},
 		harness.MessagesAPI: {`"tool_choice":{"name":"f","type":"tool"}`,
 			`{"model":"m","content":[{"type":"tool_use","name":"f","input":{"met":true}}],"stop_reason":"tool_use"}`},
+		harness.GeminiAPI: {`"responseJsonSchema":` + schema + `,"responseMimeType":"application/json"`,
+			`{"candidates":[{"content":{"parts":[{"text":"{\"met\":true}"}]},"finishReason":"STOP"}]}`},
 	} {
 		var asked string
 		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +51,7 @@ func TestForm(t *testing.T) {
 		if api == harness.MessagesAPI {
 			got = res.Called
 		}
-		if err != nil || got != answer || !strings.Contains(asked, tt.asks) || strings.Contains(asked, `"seed":2`) != (api == harness.ChatAPI) {
+		if err != nil || got != answer || !strings.Contains(asked, tt.asks) || strings.Contains(asked, `"seed":2`) != (api == harness.ChatAPI || api == harness.GeminiAPI) {
 			t.Errorf("%s: %q, %v, asked %s", api, got, err, asked)
 		}
 		h.Close()

@@ -29,7 +29,7 @@ const key = "sk-canary-0123456789"
 
 // apis are the protocols. Everything that is promised holds for all of them.
 func apis() []string {
-	return []string{harness.ResponsesAPI, harness.ChatAPI, harness.MessagesAPI}
+	return []string{harness.ResponsesAPI, harness.ChatAPI, harness.MessagesAPI, harness.GeminiAPI}
 }
 
 // bench is a client of a provider that plays a script.
@@ -125,6 +125,12 @@ func checkRequest(t *testing.T, api string, all []scripted.Request) {
 		want["max_tokens"], want["seed"], want["reasoning_effort"] = 64.0, 8.0, "low" // the seed of attempt 2
 	case harness.MessagesAPI:
 		want["max_tokens"] = 64.0
+	case harness.GeminiAPI: // whose path has the model, and that it is a stream
+		body, _ = body["generationConfig"].(map[string]any)
+		want = map[string]any{"maxOutputTokens": 64.0, "seed": 8.0, "temperature": 0.5}
+		if thinking := fmt.Sprint(body["thinkingConfig"]); thinking != "map[thinkingLevel:low]" || last.Path != "/v1beta/models/m-1:streamGenerateContent" || last.Query != "alt=sse" {
+			t.Errorf("%s?%s with %s", last.Path, last.Query, thinking)
+		}
 	}
 	for name, v := range want {
 		if body[name] != v {
@@ -320,6 +326,7 @@ func TestInvalidUTF8(t *testing.T) {
 			"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Answer: X9"}}` + "\n\n" +
 			"event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}` + "\n\n" +
 			"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n",
+		harness.GeminiAPI: `data: {"candidates":[{"content":{"parts":[{"text":"Answer: X9"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":2},"modelVersion":"m-1"}` + "\n\n",
 	}
 	for _, api := range apis() {
 		for bytes, replaced := range map[string]bool{"\xff\xfe": true, "\xc3": true, "\u00e9": false, "\uFFFD": false} {

@@ -25,6 +25,8 @@ func TestParts(t *testing.T) {
 			`{"file":{"file_data":"data:application/pdf;base64,cGFnZXM=","filename":"a.pdf"},"type":"file"},{"text":"?","type":"text"}],"role":"user"}]`,
 		harness.MessagesAPI: `[{"content":[{"text":"What is in <image1>","type":"text"},{"source":{"data":"cGl4ZWxz","media_type":"image/png","type":"base64"},"type":"image"},` +
 			`{"source":{"data":"cGFnZXM=","media_type":"application/pdf","type":"base64"},"type":"document"},{"text":"?","type":"text"}],"role":"user"}]`,
+		harness.GeminiAPI: `[{"parts":[{"text":"What is in <image1>"},{"inlineData":{"data":"cGl4ZWxz","mimeType":"image/png"}},` +
+			`{"inlineData":{"data":"cGFnZXM=","mimeType":"application/pdf"}},{"text":"?"}],"role":"user"}]`,
 	}
 	for _, api := range apis() {
 		b := newBench(t, api, `turns: [{say: "A cat."}]`, nil)
@@ -37,11 +39,12 @@ func TestParts(t *testing.T) {
 		var body struct {
 			Input    jsontext.Value `json:"input"`
 			Messages jsontext.Value `json:"messages"`
+			Contents jsontext.Value `json:"contents"`
 		}
 		if err := json.Unmarshal(all[len(all)-1].Body, &body); err != nil {
 			t.Fatal(err)
 		}
-		got := string(body.Input) + string(body.Messages)
+		got := string(body.Input) + string(body.Messages) + string(body.Contents)
 		if diff := cmp.Diff(want[api], got); diff != "" {
 			t.Errorf("%s:\n%s", api, diff)
 		}

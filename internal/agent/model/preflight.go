@@ -39,7 +39,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 func (c *Client) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	response, err := c.send(ctx, http.MethodGet, "/models/"+url.PathEscape(c.set.Model), "", nil)
+	response, err := c.send(ctx, http.MethodGet, "/models/"+c.modelPath(), "", nil)
 	if err == nil {
 		_ = response.Body.Close() // nothing of it is read
 		return nil
@@ -48,7 +48,7 @@ func (c *Client) Check(ctx context.Context) error {
 	if !ok || upstream.Temporary(r.status) {
 		return nil
 	}
-	if r.status != http.StatusNotFound && upstream.Rejects(r.status, "") {
+	if r.status != http.StatusNotFound && upstream.Rejects(r.status, upstream.Code(r.body)) {
 		return fmt.Errorf("%w: %s", relay.ErrRejected, c.status(r).why)
 	}
 	// Many servers have only the list.
@@ -81,10 +81,7 @@ func (c *Client) among(names []string) bool {
 
 // listModels lists the names of the provider's models, or some of them.
 func (c *Client) listModels(ctx context.Context) (names []string, err error) {
-	query := ""
-	if c.set.API == harness.MessagesAPI {
-		query = "limit=1000"
-	}
+	query := map[string]string{harness.MessagesAPI: "limit=1000", harness.GeminiAPI: "pageSize=1000"}[c.set.API]
 	response, err := c.send(ctx, http.MethodGet, "/models", query, nil)
 	if err != nil {
 		return nil, err
@@ -98,6 +95,9 @@ func (c *Client) listModels(ctx context.Context) (names []string, err error) {
 		Data []struct {
 			ID string `json:"id"`
 		} `json:"data"`
+		Models []struct { // of Google's
+			Name string `json:"name"`
+		} `json:"models"`
 	}
 	if err := upstream.Decode(body, &list); err != nil {
 		return nil, err
@@ -105,5 +105,18 @@ func (c *Client) listModels(ctx context.Context) (names []string, err error) {
 	for _, m := range list.Data {
 		names = append(names, m.ID)
 	}
+	for _, m := range list.Models {
+		names = append(names, strings.TrimPrefix(m.Name, "models/"))
+	}
 	return names, nil
+}
+
+// modelPath is the model as it is in a path. Google's are also written with what is before
+// them there.
+func (c *Client) modelPath() string {
+	name := c.set.Model
+	if c.set.API == harness.GeminiAPI {
+		name = strings.TrimPrefix(name, "models/")
+	}
+	return url.PathEscape(name)
 }

@@ -30,6 +30,7 @@ func TestTools(t *testing.T) {
 		harness.ResponsesAPI: `[{"description":"Fills.","name":"tank_fill","parameters":{"properties":{"n":{"type":"number"}},"type":"object"},"strict":false,"type":"function"}]`,
 		harness.ChatAPI:      `[{"function":{"description":"Fills.","name":"tank_fill","parameters":{"properties":{"n":{"type":"number"}},"type":"object"}},"type":"function"}]`,
 		harness.MessagesAPI:  `[{"description":"Fills.","input_schema":{"properties":{"n":{"type":"number"}},"type":"object"},"name":"tank_fill"}]`,
+		harness.GeminiAPI:    `[{"functionDeclarations":[{"description":"Fills.","name":"tank_fill","parametersJsonSchema":{"properties":{"n":{"type":"number"}},"type":"object"}}]}]`,
 	}
 	for _, api := range apis() {
 		t.Run(api, func(t *testing.T) {
@@ -101,6 +102,7 @@ func TestCallsAsTheyCome(t *testing.T) {
 			`"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"b\":10.0000000000000001,"}`,
 			`"type":"content_block_start","index":2,"content_block":{"type":"tool_use","name":"g","input":{ }}`,
 			`"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"\"a\":1}"}`), two},
+		"gemini": {harness.GeminiAPI, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"b\":10.0000000000000001,\"a\":1}}},{\"functionCall\":{\"name\":\"g\"}}]},\"finishReason\":\"STOP\"}]}\n\n", two},
 		"an argument twice": {harness.ChatAPI, chat(`{"index":0,"function":{"name":"f","arguments":"{\"a\":1,\"a\":2}"}}`),
 			`[{"arguments":"{\"a\":1,\"a\":2}","name":"f"}]`},
 		"cut off": {harness.ChatAPI, chat(`{"index":0,"function":{"name":"f","arguments":"{\"a\":\"<"}}`), `[{"arguments":"{\"a\":\"\u003c","name":"f"}]`},

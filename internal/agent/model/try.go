@@ -32,7 +32,7 @@ func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say i
 	t := try{began: time.Now()}
 	ctx, cancel := attended.WithTimeoutCause(ctx, limit, errTime)
 	defer cancel()
-	response, err := c.send(ctx, http.MethodPost, c.api.path, "", c.api.ask(c.set, q))
+	response, err := c.send(ctx, http.MethodPost, strings.Replace(c.api.path, "MODEL", c.modelPath(), 1), c.api.query, c.api.ask(c.set, q))
 	if t.heard, t.err = err == nil, err; t.heard {
 		t.answer, t.err = c.read(response, func(text string) {
 			if text == "" {

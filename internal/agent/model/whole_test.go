@@ -41,6 +41,7 @@ func TestWholeAnswer(t *testing.T) {
 		harness.ResponsesAPI: `{"id":"r","object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"model":"m-1","output":[{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]},{"type":"message","content":[{"type":"output_text","text":"nine"}]}],"usage":{"input_tokens":5,"output_tokens":2}}`,
 		harness.ChatAPI:      `{"id":"c","object":"chat.completion","model":"m-1","choices":[{"index":0,"message":{"role":"assistant","content":"nine","reasoning_content":"hm"},"finish_reason":"length"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`,
 		harness.MessagesAPI:  `{"id":"m","type":"message","role":"assistant","model":"m-1","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"nine"}],"stop_reason":"max_tokens","usage":{"input_tokens":5,"output_tokens":2}}`,
+		harness.GeminiAPI:    `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":"nine"}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1,"thoughtsTokenCount":1},"modelVersion":"m-1"}`,
 	} {
 		b, asked := answering(t, api, "application/json; charset=utf-8", text)
 		res, seen, err := b.put(t, "q")
@@ -82,6 +83,8 @@ func TestReasoningIsKept(t *testing.T) {
 			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"hm\"}}\n\n" +
 			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"nine\"}}\n\n" +
 			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+		harness.GeminiAPI: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hm\",\"thought\":true}]}}]}\n\n" +
+			"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"nine\"}]},\"finishReason\":\"STOP\"}]}\n\n",
 	} {
 		b, _ := answering(t, api, "text/event-stream", text)
 		if res, _, err := b.put(t, "q"); err != nil || res.Text != "nine" || res.Reasoning != "hm" {

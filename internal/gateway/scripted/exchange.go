@@ -29,12 +29,20 @@ type exchange struct {
 func (x *exchange) models(names []string) {
 	list := []any{}
 	for _, name := range names {
-		list = append(list, modelJSON(name))
+		list = append(list, x.r.modelJSON(name))
+	}
+	if x.r.API == gemini {
+		x.json(http.StatusOK, map[string]any{"models": list})
+		return
 	}
 	x.json(http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
-func modelJSON(name string) any {
+func (r *Request) modelJSON(name string) any {
+	if r.API == gemini {
+		return geminiModel(name)
+	}
+
 	return map[string]any{"id": name, "object": "model", "type": "model", "owned_by": "scripted"}
 }
 

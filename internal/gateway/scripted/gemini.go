@@ -11,6 +11,10 @@ func geminiModels() []string { return []string{"/v1beta/models/", "/v1/models/"}
 // what is asked of it.
 func (r *Request) askedGemini() bool {
 	for _, root := range geminiModels() {
+		if (r.Path+"/" == root || strings.HasPrefix(r.Path, root)) && r.Method == "GET" && root != modelsPath+"/" {
+			r.API = gemini
+			return true
+		}
 		rest, ok := strings.CutPrefix(r.Path, root)
 		model, action, found := strings.Cut(rest, ":")
 		if !ok || !found || r.Method != "POST" {
@@ -27,6 +31,11 @@ func (r *Request) askedGemini() bool {
 		return true
 	}
 	return false
+}
+
+// geminiModel is a model as Gemini's API lists it.
+func geminiModel(name string) any {
+	return map[string]any{"name": "models/" + name, "supportedGenerationMethods": []string{"generateContent", "countTokens"}}
 }
 
 // contentJSON is a message of Gemini's API.

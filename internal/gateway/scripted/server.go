@@ -93,14 +93,14 @@ func (s *Server) plan(x *exchange) (answer func()) {
 	case r.API == gemini && strings.HasSuffix(r.Path, ":countTokens"):
 		r.Status = http.StatusOK
 		return func() { x.json(http.StatusOK, map[string]any{"totalTokens": estimate(len(r.Body))}) }
-	case r.Path == modelsPath:
+	case r.Method == http.MethodGet && strings.HasSuffix(r.Path, "/models"):
 		r.Status = http.StatusOK
 		return func() { x.models(s.script.Models) }
-	case strings.HasPrefix(r.Path, modelsPath) && r.API != gemini:
-		name := strings.TrimPrefix(r.Path, modelsPath+"/")
+	case r.Method == http.MethodGet:
+		_, name, _ := strings.Cut(r.Path, "/models/")
 		if bad = s.unknown(name); bad == nil {
 			r.Status = http.StatusOK
-			return func() { x.json(http.StatusOK, modelJSON(name)) }
+			return func() { x.json(http.StatusOK, r.modelJSON(name)) }
 		}
 	case strings.HasSuffix(r.Path, "/count_tokens"):
 		r.Status = http.StatusOK

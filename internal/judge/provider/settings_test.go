@@ -64,7 +64,7 @@ func TestMistakes(t *testing.T) {
 		"judge:\n  model: m\n  budget: {}\n":       "tester.yaml:7:11: judge.budget sets no bound",
 		"judge: {model: m, budget: {cost: 1}}\n":   `judge.budget.cost needs the price of model "m" (add judge.prices`,
 		"judge:\n  model: m\n  max_tokens: 0\n":    "tester.yaml:7:15: judge.max_tokens must be from 1 to 2147483648",
-		"judge: {model: m, api: soap}\n":           "judge.api must be one of: chat, messages, responses",
+		"judge: {model: m, api: soap}\n":           "judge.api must be one of: chat, gemini, messages, responses",
 		"judge: {model: m, api_key_env: sk-123}\n": "judge.api_key_env is not the name of a variable",
 	} {
 		if _, problem := parse(t, section); !strings.Contains(problem, want) || strings.Contains(problem, "sk-123") {
