@@ -34,13 +34,16 @@ func newDomains(list []string) domains {
 // that host's only. A pattern reaches no further than the owner of its base:
 // a host below a public suffix that lies in between belongs to another owner.
 func (d domains) allow(host string) bool {
-	if slices.Contains(d.exact, host) {
+	if d.names(host) {
 		return true
 	}
 	return slices.ContainsFunc(d.below, func(base string) bool {
 		return strings.HasSuffix(host, base) && len(host) > len(base) && sameOwner(host, base[1:])
 	})
 }
+
+// names reports whether a host is there in full.
+func (d domains) names(host string) bool { return slices.Contains(d.exact, host) }
 
 // sameOwner reports whether two names have the same registrable domain.
 func sameOwner(a, b string) bool {
@@ -95,16 +98,21 @@ func (p *Proxy) lookUp(ctx context.Context, host string, mirror bool) ([]netip.A
 	if err != nil || len(addresses) == 0 || len(addresses) > maxAddresses {
 		return nil, failed("resolve", "the host cannot be resolved")
 	}
+	return addresses, p.check(addresses, mirror)
+}
+
+// check refuses addresses that are neither public, nor private where they may be.
+func (p *Proxy) check(addresses []netip.Addr, mirror bool) *refusal {
 	mine, err := p.cfg.Own()
 	if err != nil {
-		return nil, failed("resolve", "the addresses of this machine are unknown")
+		return failed("resolve", "the addresses of this machine are unknown")
 	}
 	for _, a := range addresses {
 		if !p.public(a) && !(mirror && private(a)) || slices.ContainsFunc(mine, func(m netip.Addr) bool { return m.Unmap().WithZone("") == a }) {
-			return nil, denied("address", "the host has an address that is not public")
+			return denied("address", "the host has an address that is not public")
 		}
 	}
-	return addresses, nil
+	return nil
 }
 
 // public reports whether an address belongs to the public internet, to one host

@@ -12,6 +12,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 
@@ -32,6 +33,11 @@ type Config struct {
 	// Dial connects to an address that was checked; nil dials it. Tests give
 	// their own.
 	Dial func(ctx context.Context, address netip.AddrPort) (net.Conn, error)
+	// Via returns the operator's own proxy to a host, nil for none; nil takes what the
+	// environment says, unless Resolve or Dial is given.
+	Via func(host string, port int, secure bool) (*url.URL, error)
+	// DialProxy connects to that proxy; nil dials it.
+	DialProxy func(ctx context.Context, via *url.URL) (net.Conn, error)
 	// Own returns the addresses of this machine, which are refused; nil asks the
 	// system.
 	Own func() ([]netip.Addr, error)
@@ -54,6 +60,15 @@ type Proxy struct {
 
 // New makes a proxy that writes its decisions to the ledger.
 func New(cfg Config, l *ledger.Ledger) *Proxy {
+	if cfg.Via == nil {
+		cfg.Via = environment
+		if cfg.Resolve != nil || cfg.Dial != nil {
+			cfg.Via = func(string, int, bool) (*url.URL, error) { return nil, nil }
+		}
+	}
+	if cfg.DialProxy == nil {
+		cfg.DialProxy = dialProxy
+	}
 	if cfg.Resolve == nil {
 		cfg.Resolve = resolve
 	}

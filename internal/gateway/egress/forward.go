@@ -34,7 +34,9 @@ func (s *session) forward(ctx context.Context, req *request, e *ledger.Entry) bo
 	if err != nil {
 		return s.refuse(e, malformed("the target's path is invalid"))
 	}
-	where.Scheme, where.Host = "http", host
+	if where.Scheme, where.Host = "http", host; port != 80 {
+		where.Host = e.Target
+	}
 	up, r := s.open(ctx, host, port, 80, e)
 	if r != nil {
 		return s.refuse(e, r)
@@ -100,6 +102,9 @@ func (s *session) exchange(ctx context.Context, req *request, where *url.URL, bo
 		MaxResponseHeaderBytes: maxResponseHead,
 		WriteBufferSize:        bufferSize,
 		ReadBufferSize:         bufferSize,
+	}
+	if up.via != nil { // which is connected to already
+		once.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy", User: up.via.User})
 	}
 	res, err := once.RoundTrip(out)
 	var bad *refusal

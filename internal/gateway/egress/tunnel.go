@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -53,12 +55,24 @@ func (s *session) open(ctx context.Context, host string, port, wanted int, e *le
 	if !s.proxy.domains.allow(host) {
 		return nil, denied("host", "this host is not in allowed_domains")
 	}
-	conn, address, r := s.proxy.connect(ctx, host, port, mirror)
-	if r != nil {
+	up := &upstream{}
+	var r *refusal
+	if up.via, r = s.proxy.via(host, port, wanted == 443); r != nil {
 		return nil, r
 	}
-	e.Address = address.String()
-	up := &upstream{Conn: conn}
+	if up.via == nil {
+		var address netip.AddrPort
+		up.Conn, address, r = s.proxy.connect(ctx, host, port, mirror)
+		e.Address = address.String()
+	} else if r = s.proxy.checkVia(ctx, host, mirror); r == nil {
+		up.Conn, r = s.proxy.through(ctx, up.via, host, port, wanted == 443)
+		e.Address = up.via.Host
+	}
+	if r != nil {
+		e.Address = ""
+		return nil, r
+	}
+	conn := up.Conn
 	up.stop = context.AfterFunc(ctx, func() { conn.Close() })
 	return up, nil
 }
@@ -179,6 +193,7 @@ func (s *session) pass(up *upstream, to net.Conn, from io.Reader) {
 // upstream is a connection to a host, with counts of its bytes.
 type upstream struct {
 	net.Conn
+	via            *url.URL // the operator's proxy, nil for none
 	sent, received atomic.Int64
 	stop           func() bool
 }

@@ -37,12 +37,15 @@ type internet struct {
 	names   map[string][][]string // answers in turn; the last one stays
 	private []string              // Config.Private
 	own     string                // a further address of this machine
-	handler http.Handler
-	tls     *tls.Config
-	raw     func(net.Conn) // instead of a web server
-	mu      sync.Mutex
-	seen    []string
-	wg      sync.WaitGroup
+	// Config.Via and Config.DialProxy
+	via       func(string, int, bool) (*url.URL, error)
+	dialProxy func(context.Context, *url.URL) (net.Conn, error)
+	handler   http.Handler
+	tls       *tls.Config
+	raw       func(net.Conn) // instead of a web server
+	mu        sync.Mutex
+	seen      []string
+	wg        sync.WaitGroup
 }
 
 func newInternet(t *testing.T) *internet {
@@ -197,7 +200,7 @@ type agent struct {
 // ok.example, everything below pattern.example, and what is given.
 func (n *internet) proxied(domains ...string) *agent {
 	a := &agent{t: n.t, ln: newPipes(), ledger: &ledger.Ledger{}}
-	p := New(Config{Domains: append([]string{"ok.example", "*.pattern.example"}, domains...), Private: n.private, Resolve: n.resolve, Dial: n.dial,
+	p := New(Config{Domains: append([]string{"ok.example", "*.pattern.example"}, domains...), Private: n.private, Via: n.via, DialProxy: n.dialProxy, Resolve: n.resolve, Dial: n.dial,
 		Own: func() ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("93.184.216.99"), netip.MustParseAddr(cmp.Or(n.own, "93.184.216.98"))}, nil
 		}}, a.ledger)
