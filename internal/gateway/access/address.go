@@ -57,12 +57,21 @@ func Clean(api, text string) (clean, fault string) {
 		return "", fault
 	}
 	s := styleOf(api)
-	u.Host, u.ForceQuery = strings.ToLower(u.Host), false
+	u.Host = strings.ToLower(u.Host)
 	u.Path = strings.TrimRight(u.Path, "/")
-	if u.Path == s.version || s.always {
+	for u.Path == s.version || s.always && strings.HasSuffix(u.Path, s.version) {
 		u.Path = strings.TrimSuffix(u.Path, s.version)
 	}
-	return u.String(), ""
+	clean = plain(u)
+	if u.RawQuery != "" {
+		clean += "?" + u.RawQuery
+	}
+	return clean, ""
+}
+
+// plain returns an address without its query, whose path is in its plain form and stays so.
+func plain(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() + u.Path
 }
 
 // queryFault says what is wrong with the query of a base URL.

@@ -173,10 +173,10 @@ func New(at Address, a Keys) (*Endpoint, error) {
 	if err := a.Hide(&e.secrets, "provider_key"); err != nil {
 		return nil, fmt.Errorf("the provider's key: %w", err)
 	}
-	if u.RawQuery = ""; u.Path == "" || e.style.always {
+	if u.Path == "" || e.style.always {
 		u.Path += e.style.version
 	}
-	e.base = u.String()
+	e.base = plain(u)
 	return e, nil
 }
 
