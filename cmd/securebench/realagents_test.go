@@ -131,7 +131,7 @@ harness:
 
 // env gives the key to the command.
 func (b *agentBench) env() []string {
-	return []string{"OPENAI_API_KEY=" + b.key, "ANTHROPIC_API_KEY=" + b.key}
+	return []string{"OPENAI_API_KEY=" + b.key, "ANTHROPIC_API_KEY=" + b.key, "GEMINI_API_KEY=" + b.key}
 }
 
 // realHarness is an agent.
@@ -214,7 +214,7 @@ func solvingScript(t *testing.T) *scripted.Script {
 	return s
 }
 
-const whoAmI = `echo "The agent is $(id -un) with key $(printenv OPENAI_API_KEY ANTHROPIC_API_KEY | wc -l), $(command -v node || echo without Node)."`
+const whoAmI = `echo "The agent is $(id -un) with key $(printenv OPENAI_API_KEY ANTHROPIC_API_KEY GEMINI_API_KEY | wc -l), $(command -v node || echo without Node)."`
 
 // TestRealAgents: the real Codex, in two versions and for models of both of its
 // dialects, and the real Claude Code solve tasks of the three families that an

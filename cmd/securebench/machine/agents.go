@@ -55,8 +55,9 @@ func (g agentGroup) fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "fetch NAME[@VERSION]", Short: "Fetch the program of an agent", Args: subcommand.Need("NAME[@VERSION]"),
 		Long: `Fetch the program of an agent, unless it is in the cache, and print its version,
-platform and digest. NAME is one of securebench agent list. VERSION is an exact
-version or a tag of the registry's; without it, it is latest.
+platform and digest; likewise what runs it, such as Node. NAME is one of securebench
+agent list. VERSION is an exact version or a tag of the registry's; without it, it is
+latest.
 
 For a machine without a network, fetch on another one and copy the cache.`,
 		Example: "  securebench agent fetch codex\n  securebench agent fetch claude_code@2.1.330 --platform linux/amd64/musl",
@@ -86,6 +87,15 @@ func (g agentGroup) fetch(ctx context.Context, name, platform string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
+	err = g.resolve(ctx, cache, p, version, on)
+	if by, exact, ok := p.RunBy(); ok && err == nil {
+		err = g.resolve(ctx, cache, by, exact, on)
+	}
+	return err
+}
+
+// resolve fetches a program, and prints what it is.
+func (g agentGroup) resolve(ctx context.Context, cache *programs.Cache, p catalogue.Package, version string, on programs.Platform) error {
 	r, err := cache.Resolve(ctx, p, version, on, g.Notice)
 	if errors.Is(err, context.Canceled) {
 		return fault.Errorf(fault.Interrupted, "interrupted; nothing was kept")

@@ -146,5 +146,5 @@ func Packages(all []Agent) (out []Package) {
 	for _, a := range all {
 		out = append(out, a.Program)
 	}
-	return out
+	return append(out, Runtimes()...)
 }

@@ -51,7 +51,7 @@ func TestBadDescriptions(t *testing.T) {
 		{"about", "abot", "a.yaml:2:"},
 		{"about: an agent", `about: "a\nb"`, "about: want one line"},
 		{"npm: a,", "", "program: npm: want a package"},
-		{"npm: a,", "npm: a, runtime: perl,", "program: runtime: want node"},
+		{"npm: a,", "npm: a, runtime: perl,", "program: runtime: want node@VERSION"},
 		{"start: bin/a", "start: ../a", "program: start: want the path"},
 		{"from: ./", "from: ./, to: ../x", "program: files: \"../x\" is not a path"},
 		{"openai_responses", "telepathy", "providers[0]: api: want one of "},

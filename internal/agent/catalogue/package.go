@@ -18,7 +18,7 @@ type Package struct {
 	// Files says where the files of the package go; one that none is about is left out.
 	Files []Placement `json:"files"`
 	Start string      `json:"start"` // the file that is started, in the tree
-	// Runtime runs the file; "" if it is an executable.
+	// Runtime runs the file, such as node@22.1.0; "" if it is an executable.
 	Runtime string `json:"runtime"`
 }
 
@@ -92,5 +92,22 @@ func (f Placement) below(name string) (string, bool) {
 	return name, name != ""
 }
 
-// The programs that run others.
+// runtimeNode is the program that runs JavaScript.
 const runtimeNode = "node"
+
+// Runtimes returns the programs that run others.
+func Runtimes() []Package {
+	return []Package{{Name: runtimeNode, NPM: "node", Build: "node-linux-{arch}", Files: []Placement{{From: "bin/node", To: "bin/node"}, {From: "LICENSE", To: "LICENSE"}}, Start: "bin/node"}}
+}
+
+// RunBy returns the program that runs the package's and its version, false if it needs
+// none.
+func (p Package) RunBy() (runtime Package, version string, ok bool) {
+	name, version, ok := strings.Cut(p.Runtime, "@")
+	for _, r := range Runtimes() {
+		if ok && r.Name == name {
+			return r, version, true
+		}
+	}
+	return Package{}, "", false
+}

@@ -83,13 +83,14 @@ func (a Agent) check() error {
 }
 
 func (p Package) check() error {
+	_, _, run := p.RunBy()
 	switch {
 	case p.NPM == "":
 		return errors.New("npm: want a package of the npm registry")
 	case !fs.ValidPath(p.Start) || p.Start == ".":
 		return errors.New("start: want the path of a file")
-	case p.Runtime != "" && p.Runtime != runtimeNode:
-		return fmt.Errorf("runtime: want %s, or none for an executable", runtimeNode)
+	case p.Runtime != "" && !run:
+		return fmt.Errorf("runtime: want %s@VERSION, or none for an executable", runtimeNode)
 	}
 	for _, f := range p.Files {
 		if f.To != "" && !fs.ValidPath(f.To) {
@@ -103,7 +104,7 @@ func (p Package) check() error {
 }
 
 // APIs are what agents speak with their providers, as far as the relay knows it.
-func APIs() []string { return []string{"openai_responses", "openai_chat", "anthropic_messages"} }
+func APIs() []string { return []string{"openai_responses", "openai_chat", "anthropic_messages", "gemini"} }
 
 func (p Provider) check() error {
 	switch {

@@ -218,8 +218,14 @@ func (a *agent) target() string { return opt + strings.ReplaceAll(a.Agent.Name, 
 // home is the agent's own.
 func (a *agent) home() string { return a.target() + "-home" }
 
+// overlays are the agent's program, and what runs it.
 func (a *agent) overlays() []Overlay {
-	return []Overlay{{Program: a.Agent.Name, Version: a.version, Target: a.target(), Package: a.Program}}
+	out := []Overlay{{Program: a.Agent.Name, Version: a.version, Target: a.target(), Package: a.Program}}
+	if by, version, ok := a.Program.RunBy(); ok {
+		out[0].Hidden = true // its folder bin, if there is one, has no commands
+		out = append(out, Overlay{Program: by.Name, Version: version, Target: opt + by.Name, Package: by, Hidden: true})
+	}
+	return out
 }
 
 // values are what the placeholders of the description stand for.
@@ -232,6 +238,9 @@ func (a *agent) values(prompt string) catalogue.Values {
 		catalogue.NamedModel:    a.alias != "" || strings.HasPrefix(a.relay.Model, a.Models.Names),
 	}}
 	maps.Copy(v.Words, a.provider.Words)
+	if by, _, ok := a.Program.RunBy(); ok {
+		v.Words["runtime"] = opt + by.Name + "/" + by.Start
+	}
 	if len(a.Config) > 0 {
 		v.Words["config"], _ = v.JSON(a.Config) // which was read once
 	}
