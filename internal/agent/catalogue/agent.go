@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/agent/events"
@@ -26,6 +27,9 @@ type Agent struct {
 	Config jsontext.Value `json:"config"` // the agent's own configuration
 	Files  []File         `json:"files"`  // below its home, before it starts
 	Output Output         `json:"output"`
+	// Settings say what becomes of a setting of the configuration, by its name: words of
+	// the command, in the place of {settings}. One that is not there is not supported.
+	Settings map[string][]string `json:"settings"`
 
 	Own  bool `json:"-"` // the operator's
 	text []byte
@@ -77,6 +81,17 @@ func (a Agent) Format() *events.Format {
 		o.Name = a.Name
 	}
 	return &events.Format{Name: o.Name, Reader: o.Reader, Rules: o.Events}
+}
+
+// SettingNames are the settings that a description may have.
+func SettingNames() []string { return []string{"reasoning_effort", "max_turns", "system_prompt"} }
+
+// Set returns the words of a command that a setting becomes: in them {value} is its value,
+// and {quoted} that as JSON.
+func (a Agent) Set(name, value string) []string {
+	quoted, _ := json.Marshal(value) // any text can be
+	v := Values{Words: map[string]string{"value": value, "quoted": string(quoted)}}
+	return v.Expand([]Item{{Then: a.Settings[name]}})
 }
 
 // Item is a word of a command or a variable, or several of which a condition decides.

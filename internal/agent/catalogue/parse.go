@@ -104,7 +104,9 @@ func (p Package) check() error {
 }
 
 // APIs are what agents speak with their providers, as far as the relay knows it.
-func APIs() []string { return []string{"openai_responses", "openai_chat", "anthropic_messages", "gemini"} }
+func APIs() []string {
+	return []string{"openai_responses", "openai_chat", "anthropic_messages", "gemini"}
+}
 
 func (p Provider) check() error {
 	switch {
@@ -130,7 +132,7 @@ func (p Provider) check() error {
 
 // given are the placeholders that every agent has.
 func given() []string {
-	return []string{"program", "runtime", "model", "small_model", "relay", "home", "key", "prompt", "config", "probe"}
+	return []string{"program", "runtime", "model", "small_model", "relay", "home", "key", "prompt", "config", "probe", "settings"}
 }
 
 // checkTexts sees that placeholders and conditions are known, and that variables are
@@ -167,6 +169,14 @@ func (a Agent) checkTexts() error {
 				return fmt.Errorf("the placeholder %s is not known (there are %s)", p, strings.Join(known, ", "))
 			}
 		}
+	}
+	for name, words := range a.Settings {
+		if !slices.Contains(SettingNames(), name) || len(words) == 0 {
+			return fmt.Errorf("settings: %q: want words for one of %s", name, strings.Join(SettingNames(), ", "))
+		}
+	}
+	if placed := slices.ContainsFunc(a.Command, func(it Item) bool { return it.If == "" && slices.Contains(it.Then, "{settings}") }); placed != (len(a.Settings) > 0) {
+		return errors.New("settings: want them and {settings} in the command, or neither")
 	}
 	return a.checkVariables()
 }

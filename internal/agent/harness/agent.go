@@ -49,6 +49,7 @@ type agent struct {
 	domains  []string
 	private  []string // of the domains
 	format   *events.Format
+	settings []string // of the configuration, as words of the command
 }
 
 // The folder of all that securebench brings.
@@ -106,6 +107,7 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	named := c.Type == AgentType
 	known := append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains", "allow_private",
 		"budget", "prices", "allow_external_tools"}, addressKeys()...)
+	known = append(known, catalogue.SettingNames()...)
 	if named {
 		known[1] = "api"
 	}
@@ -119,6 +121,7 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	by := p.speaks(of, named)
 	a := &agent{Agent: of, provider: by, relay: *p.relay(by.API, by.BaseURL, of.Models.Default, small), format: of.Format()}
 	a.version, a.taskFile = p.version(c, named), p.path("task_file", workspace.DefaultTaskFile)
+	a.settings = p.settings(of)
 	a.inside = p.given("task_file")
 	a.timeout, a.domains = p.timeout(), p.domains()
 	a.private = p.private(a.domains)
@@ -130,6 +133,42 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	}
 	return a
 }
+
+// maxSetting bounds the text of a setting, which is a word of a command.
+const maxSetting = 64 << 10
+
+// settings reads what the agent's program is told beside its model, as words of the
+// command.
+func (p *parser) settings(of catalogue.Agent) (out []string) {
+	for _, name := range catalogue.SettingNames() {
+		n, what := p.get(name)
+		if n == nil {
+			continue
+		}
+		if len(of.Settings[name]) == 0 {
+			p.ps.Add(n.Pos, "remove it", "%s is not supported by %s", what, of.Name)
+			continue
+		}
+		value := n.Text
+		var problem *source.Problem
+		switch name {
+		case "max_turns":
+			_, problem = n.Int(what, 1, 100_000)
+		case "reasoning_effort":
+			value = p.token(n, what, effort, "must be a word of small letters", "write one such as high")
+		default:
+			if value, problem = n.Str(what); problem == nil && (len(value) > maxSetting || strings.ContainsRune(value, 0)) {
+				problem = source.Problemf(n.Pos, "%s must have at most %d bytes, and no NUL", what, maxSetting)
+			}
+		}
+		p.ps.Note(problem)
+		out = append(out, of.Set(name, value)...)
+	}
+	return out
+}
+
+// effort matches a word for how much a model reasons.
+var effort = lazyregexp.New(`^[a-z]{1,20}$`)
 
 // speaks returns the provider of an agent that the configuration chooses.
 func (p *parser) speaks(of catalogue.Agent, choice bool) catalogue.Provider {
@@ -237,6 +276,7 @@ func (a *agent) values(prompt string) catalogue.Values {
 		catalogue.ExternalTools: a.relay.AllowExternalTools,
 		catalogue.NamedModel:    a.alias != "" || strings.HasPrefix(a.relay.Model, a.Models.Names),
 	}}
+	v.Lists = map[string][]string{"settings": a.settings}
 	maps.Copy(v.Words, a.provider.Words)
 	if by, _, ok := a.Program.RunBy(); ok {
 		v.Words["runtime"] = opt + by.Name + "/" + by.Start

@@ -89,11 +89,12 @@ func TestAgentPlans(t *testing.T) {
 		"claude_code": {"claude_code", "{model: claude-sonnet-5-5}"},
 		"codex_all": {"codex", `{model: gpt-x, version: 1.2.3, task_file: in/t.json, allowed_domains: [pypi.org], base_url: "http://127.0.0.1:8080/x/v1/",
  budget: {requests: 10, tokens: 20000, cost: 0.5, total: {requests: 100, cost: 4}}, prices: {gpt-x: {input: 1.25, cached_input: 0.125, output: 10}, other: {input: 0, output: 1}},
- allow_external_tools: true, auth: api_key}`},
+ allow_external_tools: true, auth: api_key, reasoning_effort: high, system_prompt: "Say \"yes\"."}`},
 		"claude_code_all": {"claude_code", `{model: sonnet, version: latest, small_model: claude-haiku-5-5, allowed_domains: [pypi.org],
  allow_external_tools: true, base_url: https://Gateway.example}`},
 		"command":           {"command", "{command: [run], allowed_domains: [pypi.org, docs.python.org]}"},
 		"opencode":          {"agent opencode", "{model: gpt-5.4-mini}"},
+		"qwen":              {"agent qwen-code", `{model: m, api: messages, max_turns: 9, system_prompt: "Say {model}."}`},
 		"opencode_messages": {"agent opencode", "{model: claude-x, api: anthropic_messages}"},
 	}
 	for name, c := range configs {
@@ -120,8 +121,8 @@ func TestAgentPlans(t *testing.T) {
 				if n := len(argv); n == 0 || !slices.Equal(argv, p.Argv[:n]) {
 					t.Errorf("the plan does not run %q", argv)
 				}
-				for _, o := range p.Overlays {
-					if p.Argv[0] != o.Target+"/"+o.Package.Start {
+				for i, o := range p.Overlays {
+					if first := len(p.Overlays) - 1 - i; p.Argv[first] != o.Target+"/"+o.Package.Start { // what runs it comes first
 						t.Errorf("%s is not the overlay's %s", p.Argv[0], o.Package.Start)
 					}
 				}

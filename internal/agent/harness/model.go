@@ -276,6 +276,9 @@ func WithFlags(h config.Harness, settings []Setting) (_ config.Harness, err erro
 	}
 	for _, s := range settings {
 		at := source.Pos{File: s.Flag}
+		if h.Type == AgentType && s.Key == "system" { // it adds to its own
+			s.Key = "system_prompt"
+		}
 		cfg.Fields = slices.DeleteFunc(cfg.Fields, func(x source.Field) bool { return x.Name == s.Key })
 		cfg.Fields = append(cfg.Fields, source.Field{Name: s.Key, Pos: at, Value: &source.Node{Kind: s.Kind, Pos: at, Text: s.Value}})
 	}

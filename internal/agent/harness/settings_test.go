@@ -21,7 +21,7 @@ func TestAgentProblems(t *testing.T) {
 		"number as version": {"m, version: 1.2", `1:21: harness.config.version must be a non-empty string, not a number (quote it: "1.2")`},
 		"range":             {"m, version: ^1.2.3", "1:21: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
 		"tag":               {"m, version: beta", "1:21: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
-		"small model":       {"m, small_model: x", `1:12: harness.config contains unsupported field "small_model" (known: model, version, task_file, timeout_seconds, allowed_domains, allow_private, budget, prices, allow_external_tools, base_url, headers, allow_plain_http, auth)`},
+		"small model":       {"m, small_model: x", `1:12: harness.config contains unsupported field "small_model" (known: model, version, task_file, timeout_seconds, allowed_domains, allow_private, budget, prices, allow_external_tools, base_url, headers, allow_plain_http, auth, reasoning_effort, max_turns, system_prompt)`},
 		"external":          {"m, allow_external_tools: yes", "1:34: harness.config.allow_external_tools must be true or false, not yes"},
 		"auth":              {"m, auth: subscription", "1:18: harness.config.auth must be api_key or none (write auth: api_key and set the key in the environment or the env file; subscription logins are not supported)"},
 
