@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,9 @@ func runsRows(t *testing.T, a catalogue.Agent, api, version string) {
 	b.checkAgent(version, out)
 }
 
+// ownWords are what agents say of themselves. Gemini CLI keeps its token from its commands.
+var ownWords = regexp.MustCompile(`with key [01], without Node\.`)
+
 // checkAgent checks what came to the provider, and that no key is anywhere else.
 func (b *agentBench) checkAgent(version, out string) {
 	b.t.Helper()
@@ -97,7 +101,7 @@ func (b *agentBench) checkAgent(version, out string) {
 		if r.Refused != "" || r.Model != "some-model-1" {
 			b.t.Errorf("a request for %s that a provider would refuse: %s", r.Model, r.Refused)
 		}
-		if bytes.Contains(r.Body, []byte("with key 1, without Node.")) {
+		if ownWords.Match(r.Body) {
 			said++
 		}
 	}

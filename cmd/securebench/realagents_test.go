@@ -335,6 +335,12 @@ func checkManifest(t *testing.T, out string, h realHarness) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(m.Programs) == 2 && m.Programs[0].Name == "node" { // which runs the other
+		slices.Reverse(m.Programs)
+	}
+	if len(m.Programs) == 2 && m.Programs[1].Name == "node" {
+		m.Programs = m.Programs[:1]
+	}
 	if len(m.Programs) != 1 || m.Programs[0].Name != h.harness || m.Programs[0].Version != h.version || !strings.HasPrefix(m.Programs[0].Integrity, "sha512-") {
 		t.Errorf("the run manifest has the programs %+v", m.Programs)
 	}

@@ -63,8 +63,10 @@ func (r *Request) byRole(names []string, values ...given) (call, bool) {
 		if _, missing := arguments[""]; missing || len(arguments) < len(values) {
 			continue
 		}
-		if slices.Contains(t.Takes, "description") {
-			arguments["description"] = "Go on"
+		for _, why := range []string{"description", "instruction"} {
+			if slices.Contains(t.Takes, why) {
+				arguments[why] = "Go on"
+			}
 		}
 		return r.anyCall(Call{Name: t.Name, Namespace: t.Namespace, Arguments: arguments}), true
 	}
