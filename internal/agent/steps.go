@@ -29,7 +29,7 @@ func stepsOf(q model.Question, res model.Result, secrets *redact.Registry) []byt
 			r.Answered(nil, end)
 			continue
 		}
-		u := res.Answer.Usage
+		u := res.Usage
 		end.By, end.Kind, end.Model, end.Reason, end.Estimated = trajectory.Model, trajectory.Answer, res.Model, res.Stop, u.Guessed
 		end.Usage = &trajectory.Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}
 		r.Answered(said(q, res.Answer), end)

@@ -88,10 +88,10 @@ func add(tasks map[int]*Task, e record.Entry) {
 		tasks[e.Index] = t
 	}
 	t.Attempts++
-	switch {
-	case is.Status == verdict.StatusPassed:
+	switch is.Status {
+	case verdict.StatusPassed:
 		t.Passed++
-	case is.Status == verdict.StatusPending:
+	case verdict.StatusPending:
 		t.Unscored++
 	}
 }

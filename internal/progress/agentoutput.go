@@ -33,7 +33,7 @@ func (o *Shown) Of(taskID string, attempt int) func(stream string) io.WriteClose
 			o.report.Event(AgentOutput{TaskID: taskID, Attempt: attempt, Stream: stream, Line: line})
 		})
 		traced := o.trace.Writer(taskID, stream)
-		if o.format == events.Plain {
+		if o.format == nil {
 			w := clean.Writer(io.MultiWriter(seen, traced))
 			return &writerChain{w, []io.Closer{w, seen, traced}}
 		}

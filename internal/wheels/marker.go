@@ -131,7 +131,7 @@ func compared(left, op, right string, version bool) (bool, error) {
 	if !version {
 		return false, errMarker
 	}
-	if prefix, any := strings.CutSuffix(right, ".*"); any && (op == "==" || op == "!=") {
+	if prefix, wild := strings.CutSuffix(right, ".*"); wild && (op == "==" || op == "!=") {
 		return strings.HasPrefix(left+".", prefix+".") == (op == "=="), nil
 	}
 	a, okA := numbers(left)

@@ -75,7 +75,7 @@ type Output struct {
 func (a Agent) Format() *events.Format {
 	o := a.Output
 	if o.Reader == "" && len(o.Events) == 0 {
-		return events.Plain
+		return nil
 	}
 	if o.Name == "" {
 		o.Name = a.Name

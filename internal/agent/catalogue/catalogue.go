@@ -34,7 +34,7 @@ const (
 // Builtin returns the descriptions of this program, by name.
 func Builtin() []Agent { return slices.Clone(builtin()) }
 
-var builtin = sync.OnceValue(func() []Agent {
+var builtin = sync.OnceValue(func() []Agent { //nolint:gochecknoglobals // read once, and never changed
 	names, err := fs.Glob(own, "agents/*.yaml")
 	if err != nil {
 		panic(err) // of the pattern

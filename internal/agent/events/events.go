@@ -16,15 +16,12 @@ import (
 )
 
 // Format is a program's kind of output: that of a reader of this package, or what its
-// rules say.
+// rules say. nil is plain output, of which every line is shown as it is.
 type Format struct {
 	Name   string // of the program in lines
 	Reader string // "" reads by the rules
 	Rules  []Rule
 }
-
-// Plain output is no events: every line is shown as it is.
-var Plain *Format
 
 // The readers of this package.
 const (

@@ -152,7 +152,7 @@ func TestOtherStreams(t *testing.T) {
 	const event = `{"type":"item.completed","item":{"type":"agent_message","text":"a"}}`
 	var got []string
 	show := func(l events.Line) { got = append(got, l.Text) }
-	for _, r := range []*events.Reader{events.Stderr(codex, show), events.Stderr(claudeCode, show), events.NewReader(events.Plain, show)} {
+	for _, r := range []*events.Reader{events.Stderr(codex, show), events.Stderr(claudeCode, show), events.NewReader(nil, show)} {
 		_, _ = r.Write([]byte(event + "\r\n\x1b[2J"))
 		_ = r.Close()
 		if r.Summary() != (events.Summary{}) {
@@ -180,7 +180,7 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add([]byte("{\"type\":\"error\",\"message\":\"a\\nb\"}\r\n\n{"), 2)
 	f.Fuzz(func(t *testing.T, output []byte, size int) {
-		for _, format := range []*events.Format{codex, claudeCode, events.Plain} {
+		for _, format := range []*events.Format{codex, claudeCode, nil} {
 			whole, sum := lines(format, output, len(output))
 			pieces, again := lines(format, output, max(1, size&63))
 			if whole != pieces || sum != again {

@@ -247,7 +247,7 @@ func (a *agent) Needs() Needs {
 	r := a.relay
 	r.Prices = maps.Clone(r.Prices)
 	v := a.values("")
-	return Needs{Argv: v.Expand(a.Command[:1]), Env: slices.Clone(a.env), Overlays: a.overlays(), Version: v.Expand(a.Agent.Version),
+	return Needs{Argv: v.Expand(a.Command[:1]), Env: slices.Clone(a.env), Overlays: a.overlays(), Version: v.Expand(a.Version),
 		Relay: &r, Domains: slices.Clone(a.domains), Private: slices.Clone(a.private), Output: a.format}
 }
 

@@ -106,7 +106,11 @@ func (c *command) layPython(ctx context.Context, on setup.Ground) (err error) {
 func (c *command) pythonImages(on setup.Ground) func(func(sandbox.Image, error) bool) {
 	return func(yield func(sandbox.Image, error) bool) {
 		seen := map[string]bool{}
-		for p := range c.known(on) {
+		for p, err := range c.known(on) {
+			if err != nil {
+				yield(sandbox.Image{}, err)
+				return
+			}
 			if img := on.Images[p.image]; !seen[img.ID] && !yield(img, nil) {
 				return
 			}

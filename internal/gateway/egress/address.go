@@ -108,7 +108,8 @@ func (p *Proxy) check(addresses []netip.Addr, mirror bool) *refusal {
 		return failed("resolve", "the addresses of this machine are unknown")
 	}
 	for _, a := range addresses {
-		if !p.public(a) && !(mirror && private(a)) || slices.ContainsFunc(mine, func(m netip.Addr) bool { return m.Unmap().WithZone("") == a }) {
+		may := p.public(a) || mirror && private(a)
+		if !may || slices.ContainsFunc(mine, func(m netip.Addr) bool { return m.Unmap().WithZone("") == a }) {
 			return denied("address", "the host has an address that is not public")
 		}
 	}

@@ -86,7 +86,7 @@ func TestOperatorsProxy(t *testing.T) {
 			}
 			r.Header.Set("Proxy-Authorization", "Basic agent")
 			r.Header.Set("X-Agent", "yes")
-			got := ""
+			var got string
 			client := a.client()
 			defer client.CloseIdleConnections()
 			if res, err := client.Do(r); err != nil {

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"net/http"
 	"strings"
 )
 
@@ -11,13 +12,13 @@ func geminiModels() []string { return []string{"/v1beta/models/", "/v1/models/"}
 // what is asked of it.
 func (r *Request) askedGemini() bool {
 	for _, root := range geminiModels() {
-		if (r.Path+"/" == root || strings.HasPrefix(r.Path, root)) && r.Method == "GET" && root != modelsPath+"/" {
+		if (r.Path+"/" == root || strings.HasPrefix(r.Path, root)) && r.Method == http.MethodGet && root != modelsPath+"/" {
 			r.API = gemini
 			return true
 		}
 		rest, ok := strings.CutPrefix(r.Path, root)
 		model, action, found := strings.Cut(rest, ":")
-		if !ok || !found || r.Method != "POST" {
+		if !ok || !found || r.Method != http.MethodPost {
 			continue
 		}
 		switch action {

@@ -333,7 +333,7 @@ func (s *Session) Run(ctx context.Context) (Result, error) {
 		res.Ran = s.limit - s.gate.clock.remaining()
 		s.gate.report(&res)
 	}
-	if s.plan.Output != events.Plain {
+	if s.plan.Output != nil {
 		res.read(s.plan.Output)
 	}
 	return res, nil

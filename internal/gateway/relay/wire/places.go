@@ -123,7 +123,7 @@ func (w *walker) member(p *place) bool {
 		return w.array(p)
 	}
 	start := w.At
-	v := w.scanner.value()
+	v := w.value()
 	switch {
 	case v == nil:
 		return false

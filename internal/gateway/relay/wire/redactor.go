@@ -258,10 +258,10 @@ func (p *part) settle() {
 	out := p.out.Bytes()
 	defer p.out.Reset()
 	changed := !p.plain(out, gone)
-	for n, first := 0, true; len(p.piece) > 0; first = false {
+	for first := true; len(p.piece) > 0; first = false {
 		in := &p.piece[0]
 		t := &in.in.texts[in.text]
-		n = min(in.left, gone)
+		n := min(in.left, gone)
 		switch {
 		case !changed:
 			t.out, out = append(t.out, out[:n]...), out[n:]
