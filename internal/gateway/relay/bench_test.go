@@ -36,7 +36,15 @@ func BenchmarkRelay(b *testing.B) {
 			io.WriteString(w, benchStream(c))
 		}))
 		b.Run(string(api)+"/proxy", func(b *testing.B) {
-			s := httptest.NewServer(weakProxy(upstream.URL))
+			proxy := weakProxy(upstream.URL)
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				// Or the answer, which may come before the transport has seen the end of the
+				// request's body, closes that, and with it the connection to the provider.
+				if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+					b.Error(err)
+				}
+				proxy.ServeHTTP(w, r)
+			}))
 			defer s.Close()
 			load(b, c, s.Listener.Addr().String())
 		})
