@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +30,9 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	seed    maphash.Seed
-	seen    map[uint64]int // how often a step was in one request, or among the answers
+	seen    map[uint64]int      // how often a step was in one request, or among the answers
+	known   map[uint64][]uint64 // the steps of parts that were read, by the digest of these
+	size    int                 // of what is known, in digests
 	lines   []byte
 	room    map[By]*room
 	omitted int64
@@ -39,7 +43,7 @@ type room struct{ steps, bytes int }
 
 // NewRecorder returns a recorder that redacts what a registry knows; nil is nothing.
 func NewRecorder(secrets *redact.Registry) *Recorder {
-	return &Recorder{secrets: secrets, seed: maphash.MakeSeed(), seen: map[uint64]int{},
+	return &Recorder{secrets: secrets, seed: maphash.MakeSeed(), seen: map[uint64]int{}, known: map[uint64][]uint64{},
 		room: map[By]*room{Model: {maxSteps, maxBytes}, Agent: {maxSteps, maxBytes}, Relay: {maxSteps, maxBytes}}}
 }
 
@@ -50,17 +54,91 @@ func (r *Recorder) Asked(at time.Time, steps func(add func(Step) bool)) {
 	defer r.mu.Unlock()
 	times := map[uint64]int{}
 	steps(func(s Step) bool {
-		s.By, s.At = Agent, at
-		k := r.key(s)
-		if times[k]++; times[k] <= r.seen[k] {
-			return true
+		_, more := r.asked(at, s, times)
+		return more
+	})
+}
+
+// Part is a part of a request, such as a message of it.
+type Part struct {
+	// Place tells parts apart whose bytes mean something else elsewhere. It is no JSON.
+	Place string
+	Raw   []byte
+	// Steps calls add with what the part says, in its order, until that returns false, and
+	// reports whether it never did.
+	Steps func(add func(Step) bool) bool
+}
+
+// AskedParts is [Recorder.Asked] for a request that comes in parts. One that an earlier
+// request had is not read again.
+func (r *Recorder) AskedParts(at time.Time, parts iter.Seq[Part]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	times := map[uint64]int{}
+	for p := range parts {
+		digest := maphash.String(r.seed, p.Place) ^ maphash.Bytes(r.seed, p.Raw)
+		keys, ok := r.known[digest]
+		if ok && r.repeats(keys, times) {
+			continue
 		}
-		if !r.add(s) {
+		keys = nil
+		if !p.Steps(func(s Step) bool {
+			k, more := r.asked(at, s, times)
+			keys = append(keys, k)
+			return more
+		}) {
+			return
+		}
+		r.know(digest, keys)
+	}
+}
+
+// asked adds a step of a request unless it is a repetition. Times counts the steps of the
+// request.
+func (r *Recorder) asked(at time.Time, s Step, times map[uint64]int) (key uint64, more bool) {
+	s.By, s.At = Agent, at
+	k := r.key(s)
+	if times[k]++; times[k] <= r.seen[k] {
+		return k, true
+	}
+	if !r.add(s) {
+		return k, false
+	}
+	r.seen[k] = times[k]
+	return k, true
+}
+
+// repeats counts the steps of a part in times, if none of them is new.
+func (r *Recorder) repeats(keys []uint64, times map[uint64]int) bool {
+	for i, k := range keys {
+		if times[k]++; times[k] > r.seen[k] {
+			for _, k := range keys[:i+1] {
+				times[k]--
+			}
 			return false
 		}
-		r.seen[k] = times[k]
-		return true
-	})
+	}
+	return true
+}
+
+// maxKnown bounds what is known of parts, in digests. A conversation has a few thousand.
+const maxKnown = 1 << 16
+
+// know notes the steps of a part. What was known is forgotten when it is too much.
+func (r *Recorder) know(digest uint64, keys []uint64) {
+	n := 1 + len(keys)
+	if n > maxKnown {
+		return
+	}
+	if _, ok := r.known[digest]; ok {
+		return
+	}
+	if r.size+n > maxKnown {
+		clear(r.known)
+		r.size = 0
+	}
+	r.known[digest] = slices.Clip(keys)
+	r.size += n
 }
 
 // Answered adds what the model said, and how its answer, or the lack of one, came about.

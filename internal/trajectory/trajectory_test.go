@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"pgregory.net/rapid"
+
 	"securebench/internal/redact"
 )
 
@@ -69,6 +71,88 @@ func TestWhatIsNew(t *testing.T) {
 		"agent message assistant It is solved.", `agent call c2 {"b":2,"a":9}`}
 	if !slices.Equal(got, want) || left != 0 {
 		t.Errorf("%d left out:\n%s", left, strings.Join(got, "\n"))
+	}
+}
+
+// part is a part of a request with some steps, which counts how often it is read.
+func part(place, raw string, read *int, steps ...Step) Part {
+	return Part{Place: place, Raw: []byte(raw), Steps: func(add func(Step) bool) bool {
+		*read++
+		return !slices.ContainsFunc(steps, func(s Step) bool { return !add(s) })
+	}}
+}
+
+// TestPartsAreReadOnce: a part that an earlier request had is not read again, unless a
+// request has it more often or elsewhere.
+func TestPartsAreReadOnce(t *testing.T) {
+	r, read := NewRecorder(nil), 0
+	x, y := part("", "x", &read, says("user", "x"), says("user", "x")), part("", "y", &read, says("user", "y"))
+	elsewhere := part("system", "x", &read, says("system", "x"))
+	for i, c := range []struct {
+		parts []Part
+		reads int
+	}{{[]Part{x}, 1}, {[]Part{x, y}, 1}, {[]Part{x, y}, 0}, {[]Part{x, x, y}, 1}, {[]Part{y, x, x}, 0}, {[]Part{elsewhere, x}, 1}} {
+		read = 0
+		if r.AskedParts(time.Unix(1, 0), slices.Values(c.parts)); read != c.reads {
+			t.Errorf("request %d: %d parts are read, not %d", i, read, c.reads)
+		}
+	}
+	got, left := told(t, r)
+	want := []string{"agent message user x", "agent message user x", "agent message user y", "agent message user x", "agent message user x", "agent message system x"}
+	if !slices.Equal(got, want) || left != 0 {
+		t.Errorf("%d left out: %q", left, got)
+	}
+}
+
+// TestPartsAsWhole: a request in parts has the steps that it has as a whole, whatever was
+// asked and answered before.
+func TestPartsAsWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole, parted, read := NewRecorder(nil), NewRecorder(nil), 0
+		names := rapid.SliceOfN(rapid.StringMatching("[abc]{0,3}"), 0, 6)
+		for range rapid.IntRange(1, 6).Draw(t, "requests") {
+			var all []Step
+			var parts []Part
+			for _, raw := range names.Draw(t, "parts") {
+				var steps []Step
+				for _, c := range raw {
+					steps = append(steps, says("assistant", string(c)))
+				}
+				all, parts = append(all, steps...), append(parts, part("", raw, &read, steps...))
+			}
+			whole.request(all...)
+			parted.AskedParts(time.Unix(1, 0), slices.Values(parts))
+			for _, r := range []*Recorder{whole, parted} {
+				r.Answered([]Step{says("", string("abc"[len(all)%3]))}, Step{By: Model, Kind: Answer})
+			}
+		}
+		if a, b := whole.Lines(), parted.Lines(); !bytes.Equal(a, b) {
+			t.Errorf("%s\nin parts:\n%s", a, b)
+		}
+	})
+}
+
+// TestManyParts: what is known of parts is bounded, and a refused step ends a request in
+// parts as well.
+func TestManyParts(t *testing.T) {
+	r, read := NewRecorder(nil), 0
+	r.AskedParts(time.Unix(1, 0), func(yield func(Part) bool) {
+		for i := range 2*maxKnown + 10 {
+			if !yield(part("", fmt.Sprint(i), &read)) {
+				return
+			}
+		}
+	})
+	if len(r.known) > maxKnown || r.size != len(r.known) || read != 2*maxKnown+10 {
+		t.Errorf("%d parts are known, as %d, of %d", len(r.known), r.size, read)
+	}
+	read = 0
+	r.AskedParts(time.Unix(1, 0), func(yield func(Part) bool) {
+		for i := 0; yield(part("more", fmt.Sprint(i), &read, says("user", fmt.Sprint(i)))); i++ {
+		}
+	})
+	if _, left := told(t, r); read != maxSteps+1 || left != 1 {
+		t.Errorf("%d parts are read, %d steps left out", read, left)
 	}
 }
 

@@ -17,7 +17,7 @@ func (a *Attempt) told(x *exchange, body []byte) (wait func()) {
 	x.said = d.Answer(a.telling)
 	go func() {
 		defer close(done)
-		a.steps.Asked(x.began, func(add func(trajectory.Step) bool) { d.Asked(body, add) })
+		a.steps.AskedParts(x.began, d.Asked(body))
 	}()
 	return func() { <-done }
 }

@@ -1,10 +1,12 @@
 package steps
 
 import (
+	"iter"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/trajectory"
 )
@@ -65,7 +67,7 @@ func (m chatMessage) steps(add func(trajectory.Step) bool) bool {
 		return false
 	}
 	more := true
-	each(m.ToolCalls, func(v jsontext.Value) bool {
+	wire.Elements(m.ToolCalls, func(v jsontext.Value) bool {
 		c := read[chatCall](v)
 		more = add(trajectory.Step{Kind: trajectory.Call, Call: string(c.ID), Name: string(c.Function.Name + c.Custom.Name), Text: c.Function.text() + c.Custom.text()})
 		return more
@@ -76,25 +78,17 @@ func (m chatMessage) steps(add func(trajectory.Step) bool) bool {
 	return more
 }
 
-// chatAsked reads a request.
-func chatAsked(body jsontext.Value, add func(trajectory.Step) bool) {
-	r := read[struct {
-		Messages jsontext.Value `json:"messages"`
-	}](body)
-	each(r.Messages, func(v jsontext.Value) bool { return read[chatMessage](v).steps(add) })
+// chatAsked returns the parts of a request.
+func chatAsked(body jsontext.Value) iter.Seq[trajectory.Part] {
+	return func(yield func(trajectory.Part) bool) {
+		parts("chat", wire.Member(body, "messages"), yield, func(v jsontext.Value, add adder) bool { return read[chatMessage](v).steps(add) })
+	}
 }
 
 // chatEvent reads an event, which has pieces of one or several answers.
 func chatEvent(a *Answer, _ string, data jsontext.Value) {
-	r := read[struct {
-		Choices jsontext.Value `json:"choices"`
-	}](data)
-	each(r.Choices, func(v jsontext.Value) bool {
-		c := read[struct {
-			Index jsontext.Value `json:"index"`
-			Delta chatMessage    `json:"delta"`
-		}](v)
-		a.chatPiece(number(c.Index), c.Delta)
+	wire.Elements(wire.Member(data, "choices"), func(v jsontext.Value) bool {
+		a.chatPiece(number(wire.Member(v, "index")), read[chatMessage](wire.Member(v, "delta")))
 		return true
 	})
 }
@@ -106,7 +100,7 @@ func (a *Answer) chatPiece(choice string, m chatMessage) {
 		a.piece(choice+" content", trajectory.Message, upstream.Text(text))
 	}
 	a.piece(choice+" refusal", trajectory.Message, m.Refusal)
-	each(m.ToolCalls, func(v jsontext.Value) bool {
+	wire.Elements(m.ToolCalls, func(v jsontext.Value) bool {
 		c := read[chatCall](v)
 		key := choice + " call " + number(c.Index)
 		if p := a.open[key]; p == nil || c.ID != "" && string(c.ID) != p.step.Call { // some servers number all calls 0
@@ -135,7 +129,7 @@ func chatWhole(a *Answer, body jsontext.Value) {
 	r := read[struct {
 		Choices jsontext.Value `json:"choices"`
 	}](body)
-	each(r.Choices, func(v jsontext.Value) bool {
+	wire.Elements(r.Choices, func(v jsontext.Value) bool {
 		m := read[struct {
 			Message chatMessage `json:"message"`
 		}](v).Message

@@ -2,9 +2,11 @@ package steps
 
 import (
 	"cmp"
+	"iter"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/trajectory"
 )
@@ -75,7 +77,7 @@ type geminiContent struct {
 // steps calls add with those of a content, as long as that wants more.
 func (c geminiContent) steps(add func(trajectory.Step) bool) bool {
 	more := true
-	each(c.Parts, func(v jsontext.Value) bool {
+	wire.Elements(c.Parts, func(v jsontext.Value) bool {
 		if s := read[geminiPart](v).step(c.Role); s.Kind != "" {
 			more = add(s)
 		}
@@ -84,40 +86,33 @@ func (c geminiContent) steps(add func(trajectory.Step) bool) bool {
 	return more
 }
 
-// geminiAsked reads a request.
-func geminiAsked(body jsontext.Value, add func(trajectory.Step) bool) {
-	r := read[struct {
-		System    geminiContent  `json:"systemInstruction"`
-		SystemOld geminiContent  `json:"system_instruction"`
-		Contents  jsontext.Value `json:"contents"`
-	}](body)
-	for _, c := range []geminiContent{r.System, r.SystemOld} {
-		c.Role = "system"
-		if !c.steps(add) {
-			return
+// geminiAsked returns the parts of a request.
+func geminiAsked(body jsontext.Value) iter.Seq[trajectory.Part] {
+	return func(yield func(trajectory.Part) bool) {
+		for _, name := range []string{"systemInstruction", "system_instruction"} {
+			v := wire.Member(body, name)
+			if !yield(trajectory.Part{Place: "gemini system", Raw: v, Steps: func(add adder) bool {
+				c := read[geminiContent](v)
+				c.Role = "system"
+				return c.steps(add)
+			}}) {
+				return
+			}
 		}
+		parts("gemini", wire.Member(body, "contents"), yield, func(v jsontext.Value, add adder) bool {
+			c := read[geminiContent](v)
+			c.Role = cmp.Or(c.Role, "user")
+			return c.steps(add)
+		})
 	}
-	each(r.Contents, func(v jsontext.Value) bool {
-		c := read[geminiContent](v)
-		c.Role = cmp.Or(c.Role, "user")
-		return c.steps(add)
-	})
 }
 
 // geminiEvent reads an event: an answer with the next parts. Texts of a kind that follow
 // each other are one.
 func geminiEvent(a *Answer, _ string, data jsontext.Value) {
-	r := read[struct {
-		Candidates jsontext.Value `json:"candidates"`
-	}](data)
-	each(r.Candidates, func(v jsontext.Value) bool {
-		c := read[struct {
-			Index   jsontext.Value `json:"index"`
-			Content geminiContent  `json:"content"`
-		}](v)
-		c.Content.Role = ""
-		key := number(c.Index)
-		return c.Content.steps(func(s trajectory.Step) bool {
+	wire.Elements(wire.Member(data, "candidates"), func(v jsontext.Value) bool {
+		key, content := number(wire.Member(v, "index")), geminiContent{Parts: wire.Member(wire.Member(v, "content"), "parts")}
+		return content.steps(func(s trajectory.Step) bool {
 			last := a.open[key]
 			if last != nil && last.step.Kind == s.Kind && (s.Kind == trajectory.Message || s.Kind == trajectory.Reasoning) {
 				a.piece(key, s.Kind, upstream.Text(s.Text))

@@ -1,11 +1,13 @@
 package steps
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/trajectory"
 )
@@ -48,7 +50,7 @@ func blocks(add func(trajectory.Step) bool, role upstream.Text, content jsontext
 		return says(add, role, content)
 	}
 	more := true
-	each(content, func(v jsontext.Value) bool {
+	wire.Elements(content, func(v jsontext.Value) bool {
 		s := read[block](v).step()
 		if s.Kind == trajectory.Message {
 			s.Role = string(role)
@@ -61,22 +63,19 @@ func blocks(add func(trajectory.Step) bool, role upstream.Text, content jsontext
 	return more
 }
 
-// messagesAsked reads a request.
-func messagesAsked(body jsontext.Value, add func(trajectory.Step) bool) {
-	r := read[struct {
-		System   jsontext.Value `json:"system"`
-		Messages jsontext.Value `json:"messages"`
-	}](body)
-	if !blocks(add, "system", r.System) {
-		return
+// messagesAsked returns the parts of a request.
+func messagesAsked(body jsontext.Value) iter.Seq[trajectory.Part] {
+	return func(yield func(trajectory.Part) bool) {
+		system := wire.Member(body, "system")
+		_ = yield(trajectory.Part{Place: "messages system", Raw: system, Steps: func(add adder) bool { return blocks(add, "system", system) }}) &&
+			parts("messages", wire.Member(body, "messages"), yield, func(v jsontext.Value, add adder) bool {
+				m := read[struct {
+					Role    upstream.Text  `json:"role"`
+					Content jsontext.Value `json:"content"`
+				}](v)
+				return blocks(add, m.Role, m.Content)
+			})
 	}
-	each(r.Messages, func(v jsontext.Value) bool {
-		m := read[struct {
-			Role    upstream.Text  `json:"role"`
-			Content jsontext.Value `json:"content"`
-		}](v)
-		return blocks(add, m.Role, m.Content)
-	})
 }
 
 // messagesEvent reads an event.

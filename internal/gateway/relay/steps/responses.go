@@ -1,10 +1,12 @@
 package steps
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/trajectory"
 )
@@ -65,24 +67,17 @@ func told(v jsontext.Value) string {
 	return compact(v)
 }
 
-// responsesAsked reads a request.
-func responsesAsked(body jsontext.Value, add func(trajectory.Step) bool) {
-	r := read[struct {
-		Instructions jsontext.Value `json:"instructions"`
-		Input        jsontext.Value `json:"input"`
-	}](body)
-	more := true
-	for _, part := range []struct {
-		role upstream.Text // of a text
-		v    jsontext.Value
-	}{{"system", r.Instructions}, {"user", r.Input}} {
-		if part.v.Kind() == '"' {
-			more = more && says(add, part.role, part.v)
+// responsesAsked returns the parts of a request.
+func responsesAsked(body jsontext.Value) iter.Seq[trajectory.Part] {
+	return func(yield func(trajectory.Part) bool) {
+		for _, part := range []struct{ name, role string }{{"instructions", "system"}, {"input", "user"}} { // of a text
+			v := wire.Member(body, part.name)
+			text := trajectory.Part{Place: "responses " + part.role, Raw: v, Steps: func(add adder) bool { return says(add, upstream.Text(part.role), v) }}
+			if v.Kind() == '"' && !yield(text) ||
+				!parts("responses", v, yield, func(v jsontext.Value, add adder) bool { return read[item](v).steps(add) }) {
+				return
+			}
 		}
-		each(part.v, func(e jsontext.Value) bool {
-			more = more && read[item](e).steps(add)
-			return more
-		})
 	}
 }
 
@@ -111,5 +106,5 @@ func responsesWhole(a *Answer, body jsontext.Value) {
 	r := read[struct {
 		Output jsontext.Value `json:"output"`
 	}](body)
-	each(r.Output, func(e jsontext.Value) bool { return read[item](e).steps(a.add) })
+	wire.Elements(r.Output, func(e jsontext.Value) bool { return read[item](e).steps(a.add) })
 }

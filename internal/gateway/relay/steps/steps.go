@@ -5,7 +5,7 @@
 package steps
 
 import (
-	"bytes"
+	"iter"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,17 +17,31 @@ import (
 
 // Dialect is how a provider's API states the steps of a conversation.
 type Dialect struct {
-	// asked reads a request.
-	asked func(body jsontext.Value, add func(trajectory.Step) bool)
+	// asked returns the parts of a request.
+	asked func(body jsontext.Value) iter.Seq[trajectory.Part]
 	// event reads an event of an answer that comes as a stream.
 	event func(a *Answer, name string, data jsontext.Value)
 	// whole reads an answer that is one JSON text.
 	whole func(a *Answer, body jsontext.Value)
 }
 
-// Asked calls add with what a request says, in its order, until that returns false. The
-// body is JSON.
-func (d *Dialect) Asked(body []byte, add func(trajectory.Step) bool) { d.asked(body, add) }
+// Asked returns the parts of a request, in its order. The body is valid JSON, so that
+// nothing is decoded of a part but by its Steps.
+func (d *Dialect) Asked(body []byte) iter.Seq[trajectory.Part] { return d.asked(body) }
+
+// adder is told steps, until it returns false.
+type adder = func(trajectory.Step) bool
+
+// parts hands on the elements of a list, whose steps one function reads in this dialect and
+// place alone.
+func parts(place string, list jsontext.Value, yield func(trajectory.Part) bool, steps func(v jsontext.Value, add adder) bool) (more bool) {
+	more = true
+	wire.Elements(list, func(v jsontext.Value) bool {
+		more = yield(trajectory.Part{Place: place, Raw: v, Steps: func(add adder) bool { return steps(v, add) }})
+		return more
+	})
+	return more
+}
 
 // maxPiece bounds the events that are read, as they are passed on.
 const maxPiece = 8 << 20
@@ -55,7 +69,9 @@ type part struct {
 func (d *Dialect) Answer(pool *wire.Pool) *Answer {
 	a := &Answer{dialect: d, pool: pool, open: map[string]*part{}}
 	a.events.Each = func(name, data []byte) error {
-		d.event(a, string(name), data)
+		if jsontext.Value(data).IsValid(lenient...) {
+			d.event(a, string(name), data)
+		}
 		return nil
 	}
 	return a
@@ -131,22 +147,8 @@ func (a *Answer) piece(key string, kind trajectory.Kind, text upstream.Text) {
 	}
 }
 
-// each calls do for the elements of a list, until it returns false.
-func each(v jsontext.Value, do func(jsontext.Value) bool) {
-	if v.Kind() != '[' {
-		return
-	}
-	d := jsontext.NewDecoder(bytes.NewReader(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if _, err := d.ReadToken(); err != nil {
-		return
-	}
-	for k := d.PeekKind(); k != ']' && k != jsontext.KindInvalid; k = d.PeekKind() {
-		element, err := d.ReadValue()
-		if err != nil || !do(element) {
-			return
-		}
-	}
-}
+// lenient asks no more of an event than that it is JSON.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 // read decodes a value; one of another form is zero.
 func read[T any](v jsontext.Value) (out T) {
@@ -181,7 +183,7 @@ func texts(v jsontext.Value) (out []string) {
 	if v.Kind() == '"' {
 		return []string{string(read[upstream.Text](v))}
 	}
-	each(v, func(e jsontext.Value) bool {
+	wire.Elements(v, func(e jsontext.Value) bool {
 		if e.Kind() == '"' {
 			out = append(out, string(read[upstream.Text](e)))
 		} else {

@@ -119,7 +119,7 @@ func TestOneForm(t *testing.T) {
 		for _, way := range []string{"stream", "whole"} {
 			r := trajectory.NewRecorder(nil)
 			for i := range c.asked {
-				r.Asked(time.Unix(1, 0), func(add func(trajectory.Step) bool) { c.dialect.Asked([]byte(c.asked[i]), add) })
+				r.AskedParts(time.Unix(1, 0), c.dialect.Asked([]byte(c.asked[i])))
 				said := heard(c.dialect, c.stream[i], "")
 				if way == "whole" {
 					said = heard(c.dialect, "", c.answer[i])
@@ -177,7 +177,7 @@ func TestForms(t *testing.T) {
 		{"messages", `{"messages":[7,{"role":7},{"role":"user","content":7},{"role":"user","content":[7,[],{}]}]}`, ""},
 	} {
 		r := trajectory.NewRecorder(nil)
-		r.Asked(time.Unix(1, 0), func(add func(trajectory.Step) bool) { dialects[c.dialect].dialect.Asked([]byte(c.body), add) })
+		r.AskedParts(time.Unix(1, 0), dialects[c.dialect].dialect.Asked([]byte(c.body)))
 		if got := strings.Join(recorded(t, r), "\n"); got != c.want {
 			t.Errorf("%s: %q", c.body, got)
 		}
@@ -214,10 +214,14 @@ func FuzzAsked(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, wanted int) {
 		for name, c := range dialects {
 			n := 0
-			c.dialect.Asked(body, func(trajectory.Step) bool {
-				n++
-				return n < wanted
-			})
+			for p := range c.dialect.Asked(body) {
+				if !p.Steps(func(trajectory.Step) bool {
+					n++
+					return n < wanted
+				}) {
+					break
+				}
+			}
 			if n > max(wanted, 1) {
 				t.Errorf("%s: %d steps after %d were enough", name, n, wanted)
 			}

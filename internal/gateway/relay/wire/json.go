@@ -90,6 +90,40 @@ func array(v jsontext.Value, each func(value jsontext.Value) error) error {
 	})
 }
 
+// Member returns a member of an object, the last of that name, or nil. The text is known
+// to be JSON.
+func Member(v jsontext.Value, name string) (out jsontext.Value) {
+	_ = walk(v, '{', "", func(s *scanner) error {
+		quoted := s.value()
+		if quoted.Kind() != '"' || len(quoted) < 2 || !s.Skip(':') {
+			return errScan
+		}
+		value := s.value()
+		if value == nil {
+			return errScan
+		}
+		if string(unquotedName(quoted)) == name {
+			out = value
+		}
+		return nil
+	})
+	return out
+}
+
+// Elements calls each for the elements of an array, until that returns false. The text is
+// known to be JSON.
+func Elements(v jsontext.Value, each func(jsontext.Value) bool) {
+	_ = array(v, func(value jsontext.Value) error {
+		if !each(value) {
+			return errStop
+		}
+		return nil
+	})
+}
+
+// errStop ends a walk.
+var errStop = errors.New("no more is wanted")
+
 // text returns a string.
 func text(v jsontext.Value) (string, bool) {
 	if v.Kind() != '"' || len(v) < 2 {

@@ -46,16 +46,21 @@ func (p *place) child(name string) *place {
 
 // at returns the place of a member, nil if it is not looked for.
 func (p *place) at(quoted []byte) *place {
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		name = unquote(nil, quoted)
-	}
+	name := unquotedName(quoted)
 	for _, c := range p.below {
 		if c.name == string(name) {
 			return c
 		}
 	}
 	return nil
+}
+
+// unquotedName returns a name, which is seldom written with escapes.
+func unquotedName(quoted []byte) []byte {
+	if name := quoted[1 : len(quoted)-1]; bytes.IndexByte(name, '\\') < 0 {
+		return name
+	}
+	return unquote(nil, quoted)
 }
 
 // walker finds what is at some places of a JSON text. It reads what a provider sends, and

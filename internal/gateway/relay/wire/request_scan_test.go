@@ -56,3 +56,28 @@ func FuzzScanner(f *testing.F) {
 		}
 	})
 }
+
+// TestMember: members and elements are found as a decoder finds them, and those of what is
+// of another form are none.
+func TestMember(t *testing.T) {
+	for _, c := range []struct{ object, want string }{
+		{`{"a":1}`, "1"}, {` { "b" : {"a":2} , "a" : [ 3, "]" ] } `, `[ 3, "]" ]`}, {`{"a":1,"a":"\"}"}`, `"\"}"`},
+		{`{"\u0061":true}`, "true"}, {`{"b":1}`, ""}, {`{}`, ""}, {`[{"a":1}]`, ""}, {`"a"`, ""}, {``, ""}, {`{"a":`, ""}, {`{"`, ""},
+	} {
+		if got := Member(jsontext.Value(c.object), "a"); string(got) != c.want {
+			t.Errorf("%s: %s", c.object, got)
+		}
+	}
+	for _, c := range []struct{ array, want string }{
+		{`[]`, ""}, {` [ 1 , {"a":[2]},"x,]" ,3,4]`, `1 {"a":[2]} "x,]" `}, {`{"a":[1]}`, ""}, {`7`, ""}, {``, ""}, {`[1,`, "1 "}, {`["`, `" `},
+	} {
+		got := ""
+		Elements(jsontext.Value(c.array), func(v jsontext.Value) bool {
+			got += string(v) + " "
+			return v.Kind() != '"'
+		})
+		if got != c.want {
+			t.Errorf("%s: %s", c.array, got)
+		}
+	}
+}
