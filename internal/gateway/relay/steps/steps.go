@@ -56,6 +56,10 @@ type Answer struct {
 	events  upstream.Events
 	parts   []*part
 	open    map[string]*part // by key
+	shape   shape            // of the last event
+	pieces  []said           // the first by the event that is read, unless they are long
+	proving bool             // an event is read of which nothing is kept
+	others  bool             // it has other steps
 }
 
 // part is a step of an answer, whose text may come in pieces.
@@ -69,9 +73,7 @@ type part struct {
 func (d *Dialect) Answer(pool *wire.Pool) *Answer {
 	a := &Answer{dialect: d, pool: pool, open: map[string]*part{}}
 	a.events.Each = func(name, data []byte) error {
-		if jsontext.Value(data).IsValid(lenient...) {
-			d.event(a, string(name), data)
-		}
+		a.read(name, data)
 		return nil
 	}
 	return a
@@ -101,6 +103,7 @@ func (a *Answer) Steps() (out []trajectory.Step) {
 // Close gives the memory back.
 func (a *Answer) Close() {
 	a.events, a.parts, a.open, a.full = upstream.Events{}, nil, nil, true
+	a.shape, a.pieces = shape{}, nil
 	a.pool.Resize(&a.held, 0)
 }
 
@@ -116,6 +119,10 @@ func (a *Answer) keep(n int) bool {
 
 // add adds a whole step.
 func (a *Answer) add(s trajectory.Step) bool {
+	if a.proving {
+		a.others = true
+		return false
+	}
 	if !a.keep(len(s.Text) + overhead) {
 		return false
 	}
@@ -136,6 +143,12 @@ func (a *Answer) begin(key string, s trajectory.Step) *part {
 // piece adds to the step with a key, which it begins with that kind unless it is there.
 func (a *Answer) piece(key string, kind trajectory.Kind, text upstream.Text) {
 	if text == "" {
+		return
+	}
+	if len(a.pieces) < 2 && len(text) <= maxShape {
+		a.pieces = append(a.pieces, said{key, kind, text})
+	}
+	if a.proving {
 		return
 	}
 	p := a.open[key]

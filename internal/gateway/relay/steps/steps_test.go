@@ -2,10 +2,15 @@ package steps
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/trajectory"
@@ -184,6 +189,56 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// decoded are the steps of a stream of which every event is decoded.
+func decoded(d *Dialect, stream string) []trajectory.Step {
+	a := d.Answer(wire.NewPool(64 << 20))
+	defer a.Close()
+	a.events.Each = func(name, data []byte) error {
+		a.shape = shape{}
+		a.read(name, data)
+		return nil
+	}
+	for piece := range strings.SplitAfterSeq(stream, "\n\n") {
+		a.Events([]byte(piece))
+	}
+	return a.Steps()
+}
+
+// TestAlike: events that differ in a string have the steps that they have when they are
+// decoded, whichever string that is.
+func TestAlike(t *testing.T) {
+	literal := regexp.MustCompile(`"[^"\\]*"`)
+	known := 0
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(dialects))).Draw(t, "dialect")
+		c := dialects[name]
+		events := strings.SplitAfter(strings.Trim(c.stream[0]+c.stream[1], "\n"), "\n\n")
+		stream := ""
+		for range rapid.IntRange(1, 4).Draw(t, "events") {
+			like := rapid.SampledFrom(events).Draw(t, "event")
+			at := rapid.SampledFrom(literal.FindAllStringIndex(like+`""`, -1)).Draw(t, "string")
+			for range rapid.IntRange(1, 6).Draw(t, "times") {
+				other := rapid.SampledFrom([]string{`"x"`, `" y\n"`, `"\u00e9\ud83d"`, "\"\xc3\"", `""`, `"text"`, `"index"`, `"x","y":"z"`, `7`, `"\q"`, `"`, `{}`, like[at[0]:min(at[1], len(like))]}).Draw(t, "other")
+				stream += like[:at[0]] + other + like[min(at[1], len(like)):] + "\n\n"
+			}
+		}
+		a := c.dialect.Answer(wire.NewPool(64 << 20))
+		defer a.Close()
+		for piece := range strings.SplitAfterSeq(stream, "\n\n") {
+			a.Events([]byte(piece))
+			if a.shape.sure && len(a.shape.before) > 0 {
+				known++
+			}
+		}
+		if got, want := a.Steps(), decoded(c.dialect, stream); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, decoded %+v, of\n%q", name, got, want, stream)
+		}
+	})
+	if known == 0 {
+		t.Error("no event was like the one before")
+	}
+}
+
 // TestMemory: an answer keeps no more than its pool has, and gives it back.
 func TestMemory(t *testing.T) {
 	for name, c := range dialects {
@@ -236,11 +291,16 @@ func FuzzAnswer(f *testing.F) {
 		for i := range c.stream {
 			f.Add([]byte(c.stream[i]))
 			f.Add([]byte(c.answer[i]))
+			f.Add([]byte(strings.Repeat(c.stream[i], 3)))
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for name, c := range dialects {
-			for _, steps := range [][]trajectory.Step{heard(c.dialect, "", string(body)), heard(c.dialect, string(body), "")} {
+			stream := heard(c.dialect, string(body), "")
+			if all := decoded(c.dialect, string(body)); !reflect.DeepEqual(stream, all) {
+				t.Errorf("%s: %+v, decoded %+v", name, stream, all)
+			}
+			for _, steps := range [][]trajectory.Step{heard(c.dialect, "", string(body)), stream} {
 				n := 0
 				for _, s := range steps {
 					n += len(s.Text)
