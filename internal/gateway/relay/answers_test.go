@@ -100,7 +100,7 @@ func TestAnswersAreCounted(t *testing.T) {
 		"gemini, cut off":    {Gemini, candidate(`{"text":"4"}`, "MAX_TOKENS"), map[string]int64{Answers: 1, Truncated: 1}},
 		"gemini, thoughts":   {Gemini, candidate(`{"text":"hm","thought":true}`, "MAX_TOKENS"), map[string]int64{Answers: 1, Truncated: 1, Empty: 1}},
 		"gemini, a filter":   {Gemini, candidate(`{"text":"4"}`, "SAFETY"), map[string]int64{Answers: 1, Declined: 1}},
-		"gemini, blocked":    {Gemini, "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":6}}\n\n", map[string]int64{Answers: 1, Declined: 1}},
+		"gemini, blocked":    {Gemini, "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":6,\"totalTokenCount\":6}}\n\n", map[string]int64{Answers: 1, Declined: 1}},
 		"gemini, no usage":   {Gemini, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"4\"}]},\"finishReason\":\"STOP\"}]}\n\n", map[string]int64{Answers: 1, Guessed: 1}},
 		"gemini, an error":   {Gemini, "data: {\"error\":{\"code\":500}}\n\n", map[string]int64{}},
 		"whole gemini":       {Gemini, apis[Gemini].told, map[string]int64{Answers: 1}},

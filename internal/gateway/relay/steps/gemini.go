@@ -3,6 +3,7 @@ package steps
 import (
 	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -77,13 +78,21 @@ type geminiContent struct {
 // steps calls add with those of a content, as long as that wants more.
 func (c geminiContent) steps(add func(trajectory.Step) bool) bool {
 	more := true
-	wire.Elements(c.Parts, func(v jsontext.Value) bool {
+	wire.Elements(listed(c.Parts), func(v jsontext.Value) bool {
 		if s := read[geminiPart](v).step(c.Role); s.Kind != "" {
 			more = add(s)
 		}
 		return more
 	})
 	return more
+}
+
+// listed returns a list, also where an object stands for a list of one.
+func listed(v jsontext.Value) jsontext.Value {
+	if v.Kind() != '{' {
+		return v
+	}
+	return slices.Concat(jsontext.Value("["), v, jsontext.Value("]"))
 }
 
 // geminiAsked returns the parts of a request.
@@ -99,7 +108,7 @@ func geminiAsked(body jsontext.Value) iter.Seq[trajectory.Part] {
 				return
 			}
 		}
-		parts("gemini", wire.Member(body, "contents"), yield, func(v jsontext.Value, add adder) bool {
+		parts("gemini", listed(wire.Member(body, "contents")), yield, func(v jsontext.Value, add adder) bool {
 			c := read[geminiContent](v)
 			c.Role = cmp.Or(c.Role, "user")
 			return c.steps(add)

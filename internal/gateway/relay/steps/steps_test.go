@@ -179,6 +179,7 @@ func TestForms(t *testing.T) {
 		{"chat", `{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"a"},{"type":"image_url"}]},7,{"role":"user","content":7}]}`, "agent result c a\n[image_url]"},
 		{"gemini", `{"contents":[{"role":"user","parts":[{"inline_data":{"mime_type":"image/png","data":"AAAA"}}]},{"role":"model","parts":[{"function_call":{"name":"f"}}]}]}`, "agent message user [image/png]\nagent call f {}"},
 		{"gemini", `{"contents":[{"role":"user","parts":[{"function_response":{"name":"f","response":{"error":"x"}}},7,{}]},7]}`, `agent result f {"error":"x"}`},
+		{"gemini", `{"system_instruction":{"parts":{"text":"be"}},"contents":{"parts":{"text":"hi"}}}`, "agent message system be\nagent message user hi"},
 		{"messages", `{"messages":[7,{"role":7},{"role":"user","content":7},{"role":"user","content":[7,[],{}]}]}`, ""},
 	} {
 		r := trajectory.NewRecorder(nil)

@@ -11,7 +11,7 @@ import (
 
 // plainChat are fields of Chat Completions without content that needs a check, those of
 // other servers than OpenAI's among them.
-const plainChat = " chat_template_kwargs enable_thinking frequency_penalty function_call functions include_reasoning logit_bias" +
+const plainChat = " enable_thinking frequency_penalty function_call functions include_reasoning logit_bias" +
 	" logprobs max_completion_tokens max_tokens metadata min_p min_tokens parallel_tool_calls presence_penalty prompt_cache_key" +
 	" prompt_cache_retention reasoning reasoning_effort reasoning_format reasoning_split repetition_penalty response_format" +
 	" safety_identifier seed stop temperature thinking thinking_budget tool_stream top_k top_logprobs top_p user verbosity "
@@ -52,6 +52,8 @@ func (c *checker) chat(body []byte) ([]byte, error) {
 			return c.predicted(v)
 		case "modalities":
 			return c.modalities(v, "text")
+		case "chat_template_kwargs":
+			return templated(v)
 		case "store", "audio":
 			if !empty(v) {
 				return c.external("%s", name)
@@ -116,6 +118,28 @@ func (c *checker) chatTools(v jsontext.Value) error {
 		if _, more := f["tools"]; kind != "function" && kind != "custom" || more {
 			return c.external("a tool of the type %.40q", kind)
 		}
+		return object(tool, func(name string, v jsontext.Value) error {
+			if empty(v) || strings.Contains(plainTool, " "+name+" ") {
+				return nil
+			}
+			return c.external("%.40q in a tool", name) // which servers find by its name, whatever the type
+		})
+	})
+}
+
+// plainTool are the fields of a tool that the client runs.
+const plainTool = " type function custom strict cache_control name description parameters defer_loading eager_input_streaming input_examples "
+
+// templated checks settings of the server's own template of a conversation: an agent may
+// not bring another, which is a program.
+func templated(v jsontext.Value) error {
+	if absent(v) {
+		return nil
+	}
+	return object(v, func(name string, v jsontext.Value) error {
+		if name == "chat_template" || name == "tokenize" {
+			return refuse(unknownField, "%.40s is not allowed in chat_template_kwargs", name)
+		}
 		return nil
 	})
 }
@@ -171,7 +195,7 @@ func (c *checker) modalities(v jsontext.Value, plain string) error {
 // chatMessage checks a message. What belongs to the whole request has no place in one,
 // and the sounds of an answer are with the provider.
 func (c *checker) chatMessage(v jsontext.Value) error {
-	f, err := collect(v, "content", "audio", "tools", "model", "tool_calls")
+	f, err := collect(v, append(media(), "content", "tools", "model", "tool_calls")...)
 	if err != nil {
 		return err
 	}
@@ -179,6 +203,9 @@ func (c *checker) chatMessage(v jsontext.Value) error {
 		if _, ok := f[name]; ok && !c.policy.External {
 			return refuse(unknownField, "the field %.40q is not known in a message", name)
 		}
+	}
+	if err := c.attached(f, 0); err != nil {
+		return err
 	}
 	if err := c.addressed(f); err != nil {
 		return err
@@ -208,36 +235,86 @@ func (c *checker) chatParts(v jsontext.Value) error {
 	if k := v.Kind(); len(v) == 0 || k == '"' || k == 'n' {
 		return nil
 	}
-	return array(v, func(part jsontext.Value) error {
-		f, kind, err := typed(part, "image_url", "video_url", "input_audio", "file")
+	return array(v, func(part jsontext.Value) error { return c.chatPart(part, 0) })
+}
+
+// chatPart checks a part of content. One that has nothing may mean what the provider has.
+func (c *checker) chatPart(part jsontext.Value, depth int) error {
+	f, kind, err := typed(part, append(media(), "image_url", "video_url", "input_audio")...)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "text", "refusal", "thinking", "reasoning":
+	case "image_url", "video_url", "input_audio", "file":
+		if absent(f[kind]) {
+			return c.external("content that is not in the request")
+		}
+	default:
+		return c.external("content of the type %.40q", kind)
+	}
+	for _, name := range []string{"image_url", "video_url"} {
+		if err := c.linked(name, f[name]); err != nil {
+			return err
+		}
+		delete(f, name)
+	}
+	if err := c.audio(f["input_audio"]); err != nil {
+		return err
+	}
+	if file := f["file"]; !absent(file) {
+		in, err := collect(file)
+		if err == nil && absent(in["file_data"]) {
+			err = c.external("a file that is not in the request")
+		}
+		if err == nil {
+			err = c.addressed(in)
+		}
 		if err != nil {
 			return err
 		}
-		switch kind {
-		case "text", "refusal", "thinking", "reasoning", "image_url", "video_url", "input_audio", "file":
-		default:
-			return c.external("content of the type %.40q", kind)
+		delete(f, "file")
+	}
+	if err := c.attached(f, depth+1); err != nil {
+		return err
+	}
+	return c.addressed(f)
+}
+
+// media are fields in which one server or another looks for pictures, sounds and files,
+// beside those that the API's documentation has.
+func media() []string {
+	return []string{"image", "images", "video", "videos", "audio", "audios", "file", "files", "document", "documents", "attachment", "attachments"}
+}
+
+// attached checks such fields: they must hold the content itself.
+func (c *checker) attached(f fields, depth int) error {
+	if depth > maxNesting {
+		return invalid("the content is too deep")
+	}
+	for _, name := range media() {
+		v, ok := f[name]
+		if !ok || empty(v) {
+			continue
 		}
-		for _, name := range []string{"image_url", "video_url"} {
-			if err := c.linked(name, f[name]); err != nil {
-				return err
+		one := func(v jsontext.Value) error {
+			switch {
+			case v.Kind() == '{':
+				return c.chatPart(v, depth)
+			case !isData(v): // other texts may be names of what the provider has
+				return c.external("content by %.40s", name)
 			}
-			delete(f, name)
+			return nil
 		}
-		if err := c.audio(f["input_audio"]); err != nil {
+		check := one
+		if v.Kind() == '[' {
+			check = func(v jsontext.Value) error { return array(v, one) }
+		}
+		if err := check(v); err != nil {
 			return err
 		}
-		if file := f["file"]; !absent(file) {
-			in, err := collect(file)
-			if err == nil {
-				err = c.addressed(in)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return c.addressed(f)
-	})
+	}
+	return nil
 }
 
 // linked checks an address, or an object with one: it must hold the content itself.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -58,6 +57,15 @@ func google(v jsontext.Value, each func(name string, value jsontext.Value) error
 	})
 }
 
+// several calls each for every element of an array. Google's APIs take an object where a
+// list of one is meant.
+func several(v jsontext.Value, each func(value jsontext.Value) error) error {
+	if v.Kind() == '{' {
+		return each(v)
+	}
+	return array(v, each)
+}
+
 // gemini checks a request.
 func (c *checker) gemini(body []byte) ([]byte, error) {
 	if err := c.model(c.asked.Model); err != nil {
@@ -74,11 +82,11 @@ func (c *checker) geminiField(name string, v jsontext.Value) error {
 	}
 	switch name {
 	case "contents":
-		return array(v, c.geminiContent)
+		return several(v, c.geminiContent)
 	case "systeminstruction":
 		return c.geminiContent(v)
 	case "tools":
-		return array(v, c.geminiTool)
+		return several(v, c.geminiTool)
 	case "toolconfig":
 		return google(v, func(name string, v jsontext.Value) error {
 			if name != "functioncallingconfig" && !empty(v) {
@@ -97,12 +105,11 @@ func (c *checker) geminiField(name string, v jsontext.Value) error {
 		tier, _ := text(v)
 		return c.tier(name, strings.TrimPrefix(strings.ToLower(tier), "service_tier_"))
 	case "generatecontentrequest": // of which the tokens are counted
-		return google(v, func(name string, v jsontext.Value) error {
-			err := c.geminiField(name, v)
-			if errors.Is(err, errUnknown) {
-				err = c.stranger(name, "the request")
+		return c.within("generateContentRequest", v, func(name string, v jsontext.Value) error {
+			if name == "generatecontentrequest" { // or each level would read all below it again
+				return invalid("a request lies in another")
 			}
-			return err
+			return c.geminiField(name, v)
 		})
 	case "cachedcontent", "store":
 		if !empty(v) && string(v) != `""` {
@@ -120,7 +127,7 @@ func (c *checker) geminiContent(v jsontext.Value) error {
 		case "role":
 			return nil
 		case "parts":
-			return array(v, func(part jsontext.Value) error { return c.geminiPart(part, 0) })
+			return several(v, func(part jsontext.Value) error { return c.geminiPart(part, 0) })
 		}
 		return c.stranger(name, "content")
 	})
@@ -150,7 +157,7 @@ func (c *checker) geminiPart(v jsontext.Value, depth int) error {
 				if depth++; depth > maxNesting {
 					return invalid("the content is too deep")
 				}
-				return array(v, func(part jsontext.Value) error { return c.geminiPart(part, depth) })
+				return several(v, func(part jsontext.Value) error { return c.geminiPart(part, depth) })
 			})
 		case "filedata", "executablecode", "codeexecutionresult", "toolcall", "toolresponse":
 			return c.external("content by %s", name)
@@ -192,8 +199,7 @@ const plainGeneration = " audiotimestamp candidatecount enableenhancedcivicanswe
 
 // generation checks the settings of an answer. Those that are not known are left out.
 func (c *checker) generation(v jsontext.Value) error {
-	in := &checker{policy: c.policy}
-	out, err := in.fields(v, googleName, func(name string, v jsontext.Value) error {
+	return c.within("generationConfig", v, func(name string, v jsontext.Value) error {
 		if absent(v) {
 			return nil
 		}
@@ -214,11 +220,18 @@ func (c *checker) generation(v jsontext.Value) error {
 		}
 		return nil
 	})
+}
+
+// within checks the fields of an object in the request. Those that are not known are left
+// out, as those of the request itself are.
+func (c *checker) within(where string, v jsontext.Value, check field) error {
+	in := &checker{policy: c.policy}
+	out, err := in.fields(v, googleName, check)
 	if err != nil {
 		return err
 	}
 	for _, name := range in.out.Dropped {
-		c.dropped("generationConfig." + name)
+		c.dropped(where + "." + name)
 	}
 	if in.drops {
 		return replaced{out}

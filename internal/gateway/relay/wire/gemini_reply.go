@@ -121,7 +121,14 @@ func (m *meter) geminiUsage(v jsontext.Value) {
 		m.input, m.output = -1, -1
 		return
 	}
-	m.counted(sum(prompt, tools), sum(candidates, thoughts), number(total), number(cached), 0)
+	input, output := sum(prompt, tools), sum(candidates, thoughts)
+	if len(prompt) == 0 {
+		input = -1 // none has no token
+	}
+	if len(candidates)+len(thoughts)+len(total) == 0 {
+		output = -1
+	}
+	m.counted(input, output, number(total), number(cached), 0)
 }
 
 // sum adds counts, of which those that are not there are 0. It is -1 if one makes no sense.

@@ -141,6 +141,16 @@ func TestWrongUsage(t *testing.T) {
 			t.Errorf("%s: %+v, %v", usage, got, exact)
 		}
 	}
+	for usage, want := range map[string]Usage{
+		`{}`: {Input: 100, Output: 28}, `{"promptTokenCount":0}`: {Output: 28}, `{"promptTokenCount":9}`: {Input: 9, Output: 28}, `{"candidatesTokenCount":4}`: {Input: 100, Output: 4},
+		`{"promptTokenCount":9,"totalTokenCount":9}`: {Input: 9}, `{"promptTokenCount":-9,"candidatesTokenCount":4}`: {Input: 100, Output: 4},
+	} {
+		body := `{"candidates":[{"finishReason":"STOP"}],"usageMetadata":` + usage + `}`
+		body += strings.Repeat(" ", 112-len(body))
+		if got, exact := Gemini().Whole([]byte(body), 400); got != want || exact != (got.Input < 100 && got.Output < 28) {
+			t.Errorf("%s: %+v, %v", usage, got, exact)
+		}
+	}
 	got, exact := Responses().Whole([]byte(`{"usage":{"input_tokens":5,"output_tokens":1,"input_tokens_details":{"cached_tokens":900}}}`), 0)
 	if !exact || got.Cached != 5 {
 		t.Errorf("more is cached than there is: %+v, %v", got, exact)

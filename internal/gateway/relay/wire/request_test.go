@@ -88,6 +88,10 @@ var honestChat = map[string]string{
 				{"id":"2","function":{"name":"f","arguments":"{}"}}]},
 			{"role":"tool","tool_call_id":"1","content":"done"},{"role":"tool","tool_call_id":"2","content":[{"type":"text","text":"x"}]},
 			{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"x"}]},{"type":"refusal","refusal":"no"}],"annotations":[]}]}`,
+	"another program": `{"model":"model-1","chat_template_kwargs":{"enable_thinking":false},"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{}}},
+		"tools":[{"type":"function","function":{"name":"f"},"cache_control":{"type":"ephemeral"},"google_search":null}],"tool_choice":{"type":"function","function":{"name":"f"}},
+		"messages":[{"role":"assistant","content":null,"refusal":null,"audio":null,"function_call":null,"provider_specific_fields":{"refusal":null},"thinking_blocks":[],
+			"images":[{"type":"image_url","index":0,"image_url":{"url":"data:image/png;base64,AAAA"}}]},{"role":"user","content":"x","images":["data:image/png;base64,AAAA"],"files":[]}]}`,
 	"nothing asked for": `{"model":"model-1","messages":[],"store":false,"audio":null,"web_search_options":null,"tools":null,"modalities":["text"],"n":1,
 		"prediction":{"type":"content","content":"x"},"functions":[{"name":"f","parameters":{}}],"function_call":"auto","service_tier":"default"}`,
 }
@@ -101,8 +105,9 @@ var honestGemini = map[string]string{
 	"python": `{"contents":[{"parts":[{"inlineData":{"data":"eHg=","mime_type":"image/png"}},{"text":"hi"}],"role":"user"}],
 		"safetySettings":[{"category":"HARM_CATEGORY_HATE_SPEECH","threshold":"BLOCK_NONE"}],"tools":[{"function_declarations":[{"name":"w","parameters_json_schema":{"type":"object"},"response_json_schema":{"type":"string"}}]}],
 		"generationConfig":{"maxOutputTokens":"9","candidateCount":1,"thinkingConfig":{"thinking_budget":0}}}`,
-	"nothing asked for": `{"contents":[],"tools":[{"googleSearch":null,"functionDeclarations":[]}],"cachedContent":"","systemInstruction":null,"toolConfig":{"retrievalConfig":null},"generationConfig":{"speechConfig":null,"responseModalities":["TEXT"]}}`,
-	"counted":           `{"generateContentRequest":{"model":"models/model-1","contents":[{"parts":[{"text":"hi"}]}]}}`,
+	"nothing asked for":   `{"contents":[],"tools":[{"googleSearch":null,"functionDeclarations":[]}],"cachedContent":"","systemInstruction":null,"toolConfig":{"retrievalConfig":null},"generationConfig":{"speechConfig":null,"responseModalities":["TEXT"]}}`,
+	"an object as a list": `{"system_instruction":{"parts":{"text":"be"}},"contents":{"parts":{"text":"hi"}},"tools":{"functionDeclarations":[{"name":"f"}]}}`,
+	"counted":             `{"generateContentRequest":{"model":"models/model-1","contents":[{"parts":[{"text":"hi"}]}]}}`,
 }
 
 // ask checks a request for the model.
@@ -150,6 +155,11 @@ func TestHonestGemini(t *testing.T) {
 	got, err := ask(Gemini(), `{"contents":[],"newField":{"url":"https://x"},"generationConfig":{"temperature":0,"new_setting":{"a":1},"topP":1},"labels":{}}`, Policy{Models: []string{model}})
 	if want := `{"contents":[],"generationConfig":{"temperature":0,"topP":1}}`; err != nil || string(got.Body) != want ||
 		!slices.Equal(got.Dropped, []string{"newField", "generationConfig.new_setting", "labels"}) {
+		t.Errorf("%s, %q, %v", got.Body, got.Dropped, err)
+	}
+	got, err = ask(Gemini(), `{"generateContentRequest":{"model":"models/model-1","contents":[],"newField":1,"generationConfig":{"topP":1,"newSetting":1}}}`, Policy{Models: []string{model}})
+	if want := `{"generateContentRequest":{"model":"models/model-1","contents":[],"generationConfig":{"topP":1}}}`; err != nil || string(got.Body) != want ||
+		!slices.Equal(got.Dropped, []string{"generationConfig.newSetting", "generateContentRequest.newField"}) {
 		t.Errorf("%s, %q, %v", got.Body, got.Dropped, err)
 	}
 	for n, want := range map[string]int64{`1`: 1, `"3"`: 3, `8`: 8, `0`: -1, `1000`: -1, `1e1`: -1, `"x"`: -1} {
@@ -292,6 +302,7 @@ func TestExternalChat(t *testing.T) {
 		`{"type":"web_search"}`, `{"type":"builtin_function","function":{"name":"$web_search"}}`, `{"type":"mcp","server_url":"https://evil.example"}`,
 		`{"type":"code_interpreter"}`, `{"type":"retrieval"}`, `{"type":"Function"}`, `{"function":{"name":"f"}}`, `{"type":"openrouter:web_search"}`,
 		`{"type":"function","tools":[{"type":"mcp"}]}`, `{"type":null,"function":{"name":"f"}}`,
+		`{"type":"function","function":{"name":"f"},"google_search":{}}`, `{"type":"function","function":{"name":"f"},"url_\u0063ontext":true}`,
 	}
 	tries(t, Chat(), `{"model":"model-1","tools":[@]}`, tools)
 	tries(t, Chat(), `{"model":"model-1","tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[@]}}}`, tools)
@@ -305,16 +316,27 @@ func TestExternalChat(t *testing.T) {
 		`{"type":"input_audio","input_audio":{"url":"https://evil.example"}}`, `{"type":"audio_url","audio_url":{"url":"https://evil.example"}}`,
 		`{"type":"document_url","document_url":"https://evil.example"}`, `{"type":"text","text":"x","file_url":"https://evil.example"}`, `{"type":"image_file","image_file":{"file_id":"f"}}`,
 		`{"text":"x"}`, `{"type":"input_image","image_url":"https://evil.example"}`,
+		`{"type":"text","text":"x","video":["https://evil.example/1.png"]}`, `{"type":"text","text":"x","image":"https://evil.example"}`, `{"type":"text","text":"x","files":[{"type":"file","file":{"file_id":"f"}}]}`,
+		`{"type":"image_url","image_url":null,"uuid":"kept"}`, `{"type":"file"}`, `{"type":"file","file":{"filename":"a.pdf","hash":"kept"}}`, `{"type":"input_audio","uuid":"kept"}`,
 	})
 	tries(t, Chat(), `{"model":"model-1","messages":[@]}`, []string{
 		`{"role":"assistant","audio":{"id":"audio_1"}}`, `{"role":"user","content":"x","file_ids":["f"]}`, `{"role":"user","content":"x","tools":[{"type":"mcp"}]}`,
 		`{"role":"assistant","tool_calls":[{"type":"web_search_call"}]}`, `{"role":"user","model":"bigger","content":"x"}`,
+		`{"role":"assistant","content":"x","images":[{"type":"image_url","image_url":{"url":"https://evil.example"}}]}`, `{"role":"user","content":"x","images":["https://evil.example"]}`, `{"role":"user","content":"x","files":["file-1"]}`,
+		`{"role":"user","content":"x","documents":[{"type":"text","text":"x","image":[{"type":"image_url","image_url":"http://127.0.0.1/"}]}]}`, `{"role":"user","content":"x","file":{"id":"f"}}`,
 	})
 	tries(t, Chat(), `{"model":"model-1",@}`, []string{
 		`"store":true`, `"store":1`, `"store":"true"`, `"web_search_options":{}`, `"web_search_options":{"search_context_size":"low"}`, `"audio":{"voice":"alloy"}`,
 		`"modalities":["text","audio"]`, `"modalities":["Text"]`, `"tool_choice":{"type":"web_search"}`,
 		`"prediction":{"type":"content","content":[{"type":"image_url","image_url":{"url":"https://evil.example"}}]}`,
 	})
+	for _, name := range []string{"chat_template", "tokenize", "chat_\\u0074emplate"} { // a program, to the server
+		for _, external := range []bool{false, true} {
+			if got, err := ask(Chat(), `{"model":"model-1","chat_template_kwargs":{"`+name+`":"{{ x }}"}}`, Policy{Models: []string{model}, External: external}); err == nil {
+				t.Errorf("passed: %s", got.Body)
+			}
+		}
+	}
 	// What another server than OpenAI's would fetch or run has fields of its own, which no provider sees.
 	for _, field := range []string{`"search_parameters":{"mode":"on"}`, `"enable_search":true`, `"plugins":[{"id":"web"}]`, `"models":["bigger"]`, `"extra_body":{"google":{"cached_content":"c"}}`, `"mcp_servers":[{}]`} {
 		got, err := ask(Chat(), `{"model":"model-1",`+field+`}`, Policy{Models: []string{model}})
@@ -344,14 +366,16 @@ func TestExternalGemini(t *testing.T) {
 	tries(t, Gemini(), `{@}`, []string{
 		`"cachedContent":"cachedContents/x"`, `"cached_content":"cachedContents/x"`, `"store":true`, `"toolConfig":{"retrievalConfig":{"latLng":{}}}`, `"tool_config":{"includeServerSideToolInvocations":true}`,
 		`"generationConfig":{"speechConfig":{}}`, `"generation_config":{"responseModalities":["AUDIO"]}`, `"generationConfig":{"response_modalities":["TEXT","IMAGE"]}`, `"generationConfig":{"imageConfig":{}}`,
-		`"generateContentRequest":{"cachedContent":"x"}`, `"generateContentRequest":{"newField":{}}`,
+		`"generateContentRequest":{"cachedContent":"x"}`, `"generateContentRequest":{"generationConfig":{"speechConfig":{}}}`,
+		`"tools":{"googleSearch":{}}`, `"contents":{"parts":{"fileData":{"fileUri":"gs://b/x"}}}`, `"contents":[{"parts":{"functionResponse":{"parts":{"fileData":{}}}}}]`,
 	})
 	for body, want := range map[string]reason{
 		`{"model":"models/bigger"}`: modelRefused, `{"model":7}`: modelRefused, `{"generateContentRequest":{"model":"models/bigger"}}`: modelRefused,
-		`{"generationConfig":{"routingConfig":{}}}`: modelRefused, `{"generationConfig":{"model_selection_config":{}}}`: modelRefused,
+		`{"generateContentRequest":{"generate_content_request":{}}}`: invalidBody,
+		`{"generationConfig":{"routingConfig":{}}}`:                  modelRefused, `{"generationConfig":{"model_selection_config":{}}}`: modelRefused,
 		`{"serviceTier":"priority"}`: tierRefused, `{"service_tier":"SERVICE_TIER_PRIORITY"}`: tierRefused, `{"contents":[],"contents":[]}`: invalidBody,
 		`{"cachedContent":null,"cached_content":"x"}`: invalidBody, `{"contents":[{"parts":[{"inlineData":{"data":""},"inline_data":{"data":"https://x"}}]}]}`: invalidBody,
-		`{"contents":{}}`: invalidBody, `{"contents":[{"parts":{}}]}`: invalidBody, `{"tools":{}}`: invalidBody, `{"systemInstruction":"x"}`: invalidBody, `[]`: invalidBody, `{"con tents":[]}`: unknownField,
+		`{"contents":"x"}`: invalidBody, `{"contents":[{"parts":"x"}]}`: invalidBody, `{"tools":"x"}`: invalidBody, `{"systemInstruction":"x"}`: invalidBody, `[]`: invalidBody, `{"con tents":[]}`: unknownField,
 		`{"contents":[{"parts":[` + strings.Repeat(`{"functionResponse":{"parts":[`, 50) + strings.Repeat(`]}}`, 50) + `]}]}`: invalidBody,
 	} {
 		_, err := ask(Gemini(), body, Policy{Models: []string{model}, External: true})
@@ -374,18 +398,21 @@ func checkGemini(t *testing.T, sent map[string]any) {
 		}
 		return out
 	}
+	list := func(v any) []any {
+		if v, ok := v.([]any); ok {
+			return v
+		}
+		return []any{v}
+	}
 	all := fields(sent)
-	contents, _ := all["contents"].([]any)
-	for _, c := range append(contents, all["systeminstruction"]) {
-		parts, _ := fields(c)["parts"].([]any)
-		for _, p := range parts {
+	for _, c := range append(list(all["contents"]), all["systeminstruction"]) {
+		for _, p := range list(fields(c)["parts"]) {
 			if f := fields(p); f["filedata"] != nil || f["executablecode"] != nil || strings.Contains(fmt.Sprint(f["inlinedata"]), "://") {
 				t.Fatalf("passed: %v", sent)
 			}
 		}
 	}
-	tools, _ := all["tools"].([]any)
-	for _, tool := range tools {
+	for _, tool := range list(all["tools"]) {
 		for name, v := range fields(tool) {
 			if list, ok := v.([]any); name != "functiondeclarations" && (!ok || len(list) > 0) {
 				t.Fatalf("the tool %q passed: %v", name, sent)
