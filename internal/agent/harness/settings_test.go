@@ -51,6 +51,7 @@ func TestAgentProblems(t *testing.T) {
 		"public":         {"m, base_url: 'http://9.9.9.9', allow_plain_http: true, headers: {X: '${K}'}", "1:22: harness.config.base_url must be https, because the key would cross the internet in plain text" + plain},
 		"metadata":       {"m, base_url: 'http://169.254.169.254', allow_plain_http: true, headers: {X: '${K}'}", "1:22: harness.config.base_url must be https, because the key would cross the internet in plain text" + plain},
 		"headers":        {"m, headers: [X]", "1:21: harness.config.headers must be an object, not a list" + header},
+		"secret header":  {"m, headers: {CF-Access-Client-Secret: s}", "1:22: harness.config.headers.CF-Access-Client-Secret holds a key, so write the name of a variable, such as ${MY_KEY}" + header},
 		"key in header":  {"m, headers: {Authorization: Bearer sk-123}", "1:22: harness.config.headers.Authorization holds a key, so write the name of a variable, such as ${MY_KEY}" + header},
 		"framing":        {"m, headers: {transfer-encoding: chunked}", "1:22: harness.config.headers.transfer-encoding is set by securebench itself" + header},
 		"proxy header":   {"m, headers: {Proxy-Authorization: '${K}'}", "1:22: harness.config.headers.Proxy-Authorization is set by securebench itself" + header},

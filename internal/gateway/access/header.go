@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"securebench/internal/lazyregexp"
+	"securebench/internal/redact"
 )
 
 // Header is a header that an operator adds to each request. In its text, ${NAME} stands
@@ -32,7 +33,7 @@ func (h Header) Fault() string {
 		return "is set by securebench itself"
 	case strings.ContainsFunc(h.Text, unprintable):
 		return "has a character other than visible ASCII and blanks"
-	case h.Credential() && len(h.Variables()) == 0:
+	case (h.Credential() || redact.NamesSecret(h.Name)) && len(h.Variables()) == 0:
 		return "holds a key, so write the name of a variable, such as ${MY_KEY}"
 	}
 	for _, m := range reference.FindAllStringSubmatch(h.Text, -1) {
