@@ -133,8 +133,13 @@ func (p *Proxy) public(a netip.Addr) bool {
 }
 
 // private reports whether an address is of a network of somebody's own: no loopback, none
-// of the link, where clouds serve credentials, and no IPv4 address in disguise.
-func private(a netip.Addr) bool { return a.IsPrivate() && a.Zone() == "" && !a.Is4In6() }
+// where clouds serve credentials, as those of the link, and no IPv4 address in disguise.
+func private(a netip.Addr) bool {
+	return a.IsPrivate() && a.Zone() == "" && !a.Is4In6() && !slices.Contains(credentials(), a.String())
+}
+
+// credentials are where Amazon's and Google's clouds serve credentials over IPv6.
+func credentials() []string { return []string{"fd00:ec2::254", "fd20:ce::254"} }
 
 // specialAddresses are those of the registries of special addresses of IANA,
 // of 2000::/3 for IPv6.

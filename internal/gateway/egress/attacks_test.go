@@ -373,6 +373,8 @@ func TestMirrors(t *testing.T) {
 		"the usual port":         {"http://" + named + "/", "10.1.2.3", false},
 		"loopback":               {"http://" + usual + "/", "127.0.0.1", false},
 		"credentials of a cloud": {"http://" + usual + "/", "169.254.169.254", false},
+		"credentials at IPv6":    {"http://" + usual + "/", "fd00:ec2::254", false},
+		"those of another cloud": {"http://" + usual + "/", "fd20:ce::254", false},
 		"the link of IPv6":       {"http://" + usual + "/", "fe80::1", false},
 		"in disguise":            {"http://" + usual + "/", "::ffff:10.1.2.3", false},
 		"shared by carriers":     {"http://" + usual + "/", "100.64.0.1", false},
