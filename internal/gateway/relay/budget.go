@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"sync"
 
 	"securebench/internal/gateway/allowance"
@@ -65,10 +66,24 @@ type ticket struct {
 
 // ticket returns the part of a request.
 func (b *budget) ticket(req wire.Request) ticket {
-	input, answers := wire.Guess(int64(len(req.Body))), max(req.Answers, 1)
-	usual := wire.Usage{Input: input, Output: answers * reserveOutput}
-	most := wire.Usage{Input: input, Output: answers * min(cmp.Or(max(req.Output, 0), reserveOutput), maxOutput)}
+	input := wire.Guess(int64(len(req.Body)))
+	usual := wire.Usage{Input: input, Output: max(req.Answers, 1) * reserveOutput}
+	most := wire.Usage{Input: input, Output: outputOf(req, maxOutput)}
 	return ticket{req.Model, input + usual.Output, b.price(req.Model, usual), most, b.price(req.Model, most)}
+}
+
+// outputOf returns how much output a request has if each of its answers has at most so much.
+func outputOf(req wire.Request, most int64) int64 {
+	return max(req.Answers, 1) * min(cmp.Or(max(req.Output, 0), reserveOutput), most)
+}
+
+// abandoned counts an answer for which the agent did not wait: nobody says what it cost,
+// and its length says nothing before it has begun, or if it does not come in pieces.
+func (x *exchange) abandoned(req wire.Request) {
+	begun := x.Status == http.StatusOK && (!x.Stream || x.usage.Output > 0)
+	if x.kind == asks && !x.exact && x.usage.Input > 0 && !begun {
+		x.usage.Output = max(x.usage.Output, outputOf(req, reserveOutput))
+	}
 }
 
 // admit lets a request through if the attempt and the run can pay for it. settle

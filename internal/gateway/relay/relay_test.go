@@ -589,6 +589,50 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
+// TestAbandoned: an answer that an agent does not wait for is not free.
+func TestAbandoned(t *testing.T) {
+	for name, tt := range map[string]struct {
+		api              API
+		body, kind, says string
+		want             int64
+	}{
+		"before it begins": {Chat, `{"model":"model-1","n":3,"max_tokens":50,"messages":[]}`, "", "", 150},
+		"without a bound":  {Chat, `{"model":"model-1","messages":[]}`, "", "", reserveOutput},
+		"of a huge bound":  {Responses, `{"model":"model-1","max_output_tokens":900000,"input":"x"}`, "", "", reserveOutput},
+		"of a stream":      {Messages, claudeBody, "text/event-stream", ": hm\n\n", 100},
+		"that has begun":   {Gemini, geminiBody, "text/event-stream", fmt.Sprintf(apis[Gemini].piece, "some words"), 6},
+		"of blanks so far": {Responses, `{"model":"model-1","max_output_tokens":70,"input":"x"}`, "application/json", "  ", 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, leave := context.WithCancel(t.Context())
+			r := newRelay(t, config(tt.api, "http://127.0.0.1:1"))
+			r.transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				if tt.says == "" {
+					leave()
+					return nil, ctx.Err()
+				}
+				response := respond(200, "Content-Type: "+tt.kind, "")
+				response.Body = io.NopCloser(io.MultiReader(strings.NewReader(tt.says), left(leave)))
+				return response, nil
+			})
+			g := start(t, r)
+			g.call(ctx, tt.body)
+			if u := g.Usage(); u["output_tokens"] != tt.want || u["input_tokens"] == 0 {
+				t.Errorf("%v, want an output of %d", u, tt.want)
+			}
+		})
+	}
+}
+
+// left is what comes after the agent has left.
+type left func()
+
+// Read has the agent leave.
+func (l left) Read([]byte) (int, error) {
+	l()
+	return 0, context.Canceled
+}
+
 // roundTrip is a transport.
 type roundTrip func(r *http.Request) (*http.Response, error)
 

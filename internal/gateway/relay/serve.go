@@ -69,7 +69,12 @@ func (a *Attempt) exchange(w http.ResponseWriter, r *http.Request, x *exchange) 
 		return refused
 	}
 	// What the provider never got costs nothing.
-	defer func() { settle(x.usage) }()
+	defer func() {
+		if r.Context().Err() != nil {
+			x.abandoned(req)
+		}
+		settle(x.usage)
+	}()
 	told := a.told(x, req.Body)
 	defer told()
 	response, refused := a.sendSpared(ctx, x, req, a.relay.header(x.dialect, r.Header, req.Stream))
