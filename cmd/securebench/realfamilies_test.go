@@ -3,12 +3,57 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"securebench/internal/gateway/scripted"
 )
+
+// TestRealAgentsPrefer: the real Codex and Claude Code work on a pair once for each order,
+// and each time their model sees that order alone.
+func TestRealAgentsPrefer(t *testing.T) {
+	t.Parallel()
+	row := map[string]any{"id": "pair", "family": "preference_pair", "eval": map[string]any{"preference": "B"},
+		"input": map[string]any{"prompt": "Name the capital of France.", "candidate_a": "Lyon", "candidate_b": "Paris"}}
+	for name, agent := range map[string]realHarness{"codex": newCodex(plainModel), "claude": claude("sonnet")} {
+		t.Run(name, func(t *testing.T) {
+			orders := []string{`candidate_a\": \"Lyon`, `candidate_a\": \"Paris`}
+			read := scripted.Turn{Read: "task.json"}
+			b := newAgentBench(t, &scripted.Script{Turns: []scripted.Turn{read}, Conversations: []scripted.Conversation{
+				{Seen: orders[0], Turns: []scripted.Turn{read, {Say: "[[B]]"}}},
+				{Seen: orders[1], Turns: []scripted.Turn{read, {Say: "[[A]]"}}},
+			}}, nil)
+			row := maps.Clone(row)
+			row["environment"] = map[string]any{"image": b.images["root"]}
+			tester := b.config(name, agent, []map[string]any{row})
+			res := securebench(t, b.env(), "run", tester, "-q")
+			if res.code != exitDone {
+				t.Fatalf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
+			}
+			want := map[string]string{"pair": "passed passed "}
+			sameVerdicts(t, filepath.Join(filepath.Dir(tester), "out"), want)
+			var seen [2]int
+			for _, r := range b.provider.Requests() {
+				both := 0
+				for i, order := range orders {
+					if bytes.Contains(r.Body, []byte(order)) {
+						seen[i]++
+						both++
+					}
+				}
+				if both == 2 {
+					t.Error("a request shows both orders")
+				}
+			}
+			if seen[0] == 0 || seen[1] == 0 {
+				t.Errorf("the orders were shown in %d requests", seen)
+			}
+			checkAgain(t, filepath.Join(filepath.Dir(tester), "out"), tester, want)
+		})
+	}
+}
 
 // TestRealAgentsSee: the real Codex and Claude Code look at a row's picture with the tools
 // that they have for that, and their model is shown it.
