@@ -64,7 +64,9 @@ func TestCorporateNetwork(t *testing.T) {
 		"proxy and authority": {[]string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + authority}, "asked /v1/responses with Bearer " + key},
 		"no authority":        {[]string{"HTTPS_PROXY=" + proxy.URL}, "failed to verify certificate"},
 	} {
+		mu.Lock()
 		seen = nil
+		mu.Unlock()
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCorporateNetwork$", "-test.v")
 		child.Env = append([]string{childURL + "=https://example.com:1"}, tt.env...)
 		out, err := child.CombinedOutput()
