@@ -12,7 +12,8 @@ trap 'rm -f "$new"' EXIT
 while read -r release; do
 	name=${release%@*}
 	if [ "${release:0:1}" != "#" ] && [ "$release" = "$(grep "^$name@" versions.txt | tail -1)" ]; then
-		read -r _ version _ < <("$securebench" agent fetch "$name@latest")
+		fetched=$("$securebench" agent fetch "$name@latest")
+		read -r _ version _ <<<"$fetched"
 		release=$name@$version
 	fi
 	echo "$release"
