@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"securebench/internal/agent/agenttest"
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/gateway/scripted"
 	"securebench/internal/trajectory"
 )
@@ -214,7 +215,8 @@ func solvingScript(t *testing.T) *scripted.Script {
 	return s
 }
 
-const whoAmI = `echo "The agent is $(id -un) with key $(printenv OPENAI_API_KEY ANTHROPIC_API_KEY GEMINI_API_KEY | wc -l), $(command -v node || echo without Node)."`
+// whoAmI is a command without substitutions, which Gemini CLI refuses.
+const whoAmI = `{ echo The agent is; id -un; echo with key; printenv OPENAI_API_KEY ANTHROPIC_API_KEY GEMINI_API_KEY | wc -l; command -v node || echo without Node.; } | xargs echo`
 
 // TestRealAgents: the real Codex, in two versions and for models of both of its
 // dialects, and the real Claude Code solve tasks of the three families that an
@@ -248,6 +250,10 @@ func TestRealAgents(t *testing.T) {
 			checkManifest(t, out, tt.realHarness)
 			checkSteps(t, out, len(rows))
 			checkAgain(t, out, tester, want)
+			if !t.Failed() && tt.version == agenttest.Pinned(tt.harness) {
+				a, _ := catalogue.Find(tt.harness)
+				checkAgentRow(t, a, tt.version)
+			}
 		})
 	}
 }
@@ -270,7 +276,7 @@ func (b *agentBench) checkRequests(h realHarness, rows []string) {
 			codes++
 		}
 		for user := range b.images {
-			if bytes.Contains(r.Body, []byte("The agent is "+user+" with key 1, without Node.")) {
+			if bytes.Contains(r.Body, []byte("The agent is "+user+" with key 1 without Node.")) {
 				users[user]++
 			}
 		}
