@@ -48,11 +48,11 @@ func TestCorporateNetwork(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusOK)
-		from, _, err := http.NewResponseController(w).Hijack()
+		from, sent, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
-		go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
+		go func() { _, _ = io.Copy(to, sent); _ = to.Close() }() // what was read before it was taken over, too
 		_, _ = io.Copy(from, to)
 		_ = from.Close()
 	}))
