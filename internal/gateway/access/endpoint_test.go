@@ -168,8 +168,15 @@ func TestApart(t *testing.T) {
 			t.Errorf("%q: %v", text, !want)
 		}
 	}
-	if !(access.Keys{}).Apart("anything") {
-		t.Error("nothing is secret, and hidden")
+	for name, tt := range map[string]struct{ key, text string }{
+		"no key":                 {"", "anything"},
+		"a word as a key":        {"ollama", "ollama has no model m-1"},
+		"words that keys have":   {"sk-proj-Xq81mZw0Lr5T", "the project has no access"},
+		"words of a key in test": {"sk-model-canary-4f1d", "this model does not read images"},
+	} {
+		if !(access.Keys{Key: tt.key}).Apart(tt.text) {
+			t.Errorf("%s: %q is hidden", name, tt.text)
+		}
 	}
 }
 
