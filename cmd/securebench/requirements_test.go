@@ -21,7 +21,7 @@ func registryOf(t *testing.T) (url, sum string, asked *atomic.Int64) {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for name, text := range map[string]string{"four/__init__.py": "def say():\n    print('Answer: 4')\n",
+	for name, text := range map[string]string{"four/__init__.py": "def say():\n    print('Answer: 4')\n# " + t.TempDir(), // no other run's
 		"four-1.dist-info/entry_points.txt": "[console_scripts]\nsay-four = four:say\n", "evil.pth": "import os; os._exit(9)\n"} {
 		w, err := z.Create(name)
 		if err == nil {

@@ -117,7 +117,11 @@ func TestTesterSchemaAgrees(t *testing.T) {
 	root := schematest.Read(t, "tester", nil)
 	all := levels(root, "(root)", "%s")
 	for _, d := range root.Get("$defs").Fields {
-		all = append(all, levels(d.Value, "$defs."+d.Name, fmt.Sprintf(`{"harness":{"type":%q,"config":%%s}}`, d.Name))...)
+		named := ""
+		if d.Name == "agent" {
+			named = `"name":"claude_code",`
+		}
+		all = append(all, levels(d.Value, "$defs."+d.Name, fmt.Sprintf(`{"harness":{"type":%q,%s"config":%%s}}`, d.Name, named))...)
 	}
 	if len(all) < 15 {
 		t.Fatalf("only %d levels were found", len(all))
