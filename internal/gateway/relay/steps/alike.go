@@ -37,7 +37,7 @@ func (a *Answer) read(name, data []byte) {
 		return
 	}
 	a.shape.before = a.shape.before[:0]
-	if !jsontext.Value(data).IsValid(lenient...) {
+	if !isJSON(data) {
 		return
 	}
 	parts := len(a.parts)
@@ -64,7 +64,7 @@ func (a *Answer) alike(name, data []byte) (upstream.Text, bool) {
 		return "", false
 	}
 	v := jsontext.Value(data[from:to])
-	if v[0] != '"' || !v.IsValid(lenient...) {
+	if v[0] != '"' || !isJSON(v) {
 		return "", false
 	}
 	var text upstream.Text

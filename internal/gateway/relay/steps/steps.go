@@ -160,8 +160,10 @@ func (a *Answer) piece(key string, kind trajectory.Kind, text upstream.Text) {
 	}
 }
 
-// lenient asks no more of an event than that it is JSON.
-var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+// isJSON asks no more of a part of an event than that it is JSON.
+func isJSON(v jsontext.Value) bool {
+	return v.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
 
 // read decodes a value; one of another form is zero.
 func read[T any](v jsontext.Value) (out T) {
