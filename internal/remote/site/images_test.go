@@ -62,7 +62,11 @@ func (p *pulling) Pull(_ context.Context, ref string, _ io.Writer) (sandbox.Imag
 // of returns images on the engine whose pauses are noted and take no time.
 func (p *pulling) of(run map[string]sandbox.Image, mirror string) (*images, *[]time.Duration, *int) {
 	pauses, pulled := &[]time.Duration{}, new(int)
-	i := newImages(Options{Engine: p, Mirror: mirror, Say: func(string) {}}, run, func(time.Duration) { *pulled++ })
+	i := newImages(Options{Engine: p, Mirror: mirror, Say: func(string) {}}, run, func(time.Duration) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		*pulled++
+	})
 	i.pause = func(_ context.Context, d time.Duration) error { *pauses = append(*pauses, d); return nil }
 	return i, pauses, pulled
 }
