@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"securebench/internal/pipeline/record"
+	"securebench/internal/sandbox/sandboxtest"
 )
 
 // TestHubWorkerWithoutRoot: a worker needs no root where it may use an engine: one of a
@@ -41,7 +42,7 @@ func TestHubWorkerWithoutRoot(t *testing.T) {
 	}
 	text, err := os.ReadFile(path)
 	program := filepath.Join(home, "securebench")
-	err = errors.Join(err, os.WriteFile(program, text, 0o700), os.Rename(credential, filepath.Join(home, "both.json"))) //nolint:gosec // it is a program
+	err = errors.Join(err, sandboxtest.WriteProgram(program, text), os.Rename(credential, filepath.Join(home, "both.json")))
 	for _, name := range []string{home, program, filepath.Join(home, "both.json")} {
 		err = errors.Join(err, os.Chown(name, someone, someone))
 	}
