@@ -17,6 +17,7 @@ import (
 	"securebench/internal/agent/programs"
 	"securebench/internal/console"
 	"securebench/internal/fault"
+	"securebench/internal/gateway/access"
 	"securebench/internal/redact"
 )
 
@@ -49,6 +50,16 @@ func agentCommand(sh *subcommand.Shell) *cobra.Command {
 }
 
 func (g agentGroup) open() (*programs.Cache, error) { return programs.OpenCache("", g.Getenv) }
+
+// entries lists what is in the cache.
+func (g agentGroup) entries() (out []programs.Entry, err error) {
+	cache, err := g.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cache.Close()) }()
+	return cache.List()
+}
 
 func (g agentGroup) fetchCommand() *cobra.Command {
 	var platform string
@@ -134,17 +145,12 @@ type listed struct {
 }
 
 // catalogue lists the agents.
-func (g agentGroup) catalogue(asJSON bool) (err error) {
+func (g agentGroup) catalogue(asJSON bool) error {
 	all, err := catalogue.Load(g.Getenv)
 	if err != nil {
 		return err
 	}
-	cache, err := g.open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cache.Close()) }()
-	entries, err := cache.List()
+	entries, err := g.entries()
 	if err != nil {
 		return err
 	}
@@ -169,8 +175,8 @@ func (g agentGroup) catalogue(asJSON bool) (err error) {
 			fmt.Fprintln(g.Stdout)
 			continue
 		}
-		for i, api := range l.Speaks { // as --api takes them
-			l.Speaks[i] = api[strings.IndexByte(api, '_')+1:]
+		for i, api := range l.Speaks {
+			l.Speaks[i] = access.Short(api)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Name, strings.Join(l.Speaks, " "), cmp.Or(strings.Join(l.Cached, " "), "-"), redact.Escape(l.About))
 	}
@@ -195,13 +201,8 @@ another name, in the folder of your own agents, is where to begin with one of th
 }
 
 // list lists the programs in the cache.
-func (g agentGroup) list(asJSON bool) (err error) {
-	cache, err := g.open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cache.Close()) }()
-	entries, err := cache.List()
+func (g agentGroup) list(asJSON bool) error {
+	entries, err := g.entries()
 	if err != nil {
 		return err
 	}

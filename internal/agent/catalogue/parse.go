@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/gateway/access"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 )
@@ -103,15 +104,10 @@ func (p Package) check() error {
 	return nil
 }
 
-// APIs are what agents speak with their providers, as far as the relay knows it.
-func APIs() []string {
-	return []string{"openai_responses", "openai_chat", "anthropic_messages", "gemini"}
-}
-
 func (p Provider) check() error {
 	switch {
-	case !slices.Contains(APIs(), p.API):
-		return fmt.Errorf("api: want one of %s", strings.Join(APIs(), ", "))
+	case !slices.Contains(access.APIs(), p.API):
+		return fmt.Errorf("api: want one of %s", strings.Join(access.APIs(), ", "))
 	case !strings.HasPrefix(p.BaseURL, "https://"):
 		return errors.New("base_url: want an address that begins with https://")
 	case len(p.Keys) == 0:

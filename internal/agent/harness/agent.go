@@ -11,6 +11,7 @@ import (
 	"securebench/internal/agent/catalogue"
 	"securebench/internal/agent/events"
 	"securebench/internal/config"
+	"securebench/internal/gateway/access"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -105,12 +106,13 @@ func described(c config.Harness) (catalogue.Agent, *source.Problem) {
 // agent reads the configuration of an agent.
 func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	named := c.Type == AgentType
-	known := append([]string{"model", "version", "task_file", "timeout_seconds", "allowed_domains", "allow_private",
+	choice := "version" // of the program
+	if named {          // which has its version beside its name
+		choice = "api"
+	}
+	known := append([]string{"model", choice, "task_file", "timeout_seconds", "allowed_domains", "allow_private",
 		"budget", "prices", "allow_external_tools"}, addressKeys()...)
 	known = append(known, catalogue.SettingNames()...)
-	if named {
-		known[1] = "api"
-	}
 	small := ""
 	if of.Models.Small {
 		known = append(known, "small_model")
@@ -178,7 +180,7 @@ func (p *parser) speaks(of catalogue.Agent, choice bool) catalogue.Provider {
 	}
 	var all []string
 	for _, by := range of.Providers {
-		if n.Kind == source.String && strings.HasSuffix("_"+by.API, "_"+strings.TrimSpace(n.Text)) {
+		if name := strings.TrimSpace(n.Text); n.Kind == source.String && (name == by.API || name == access.Short(by.API)) {
 			return by
 		}
 		all = append(all, by.API)

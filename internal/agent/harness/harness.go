@@ -41,7 +41,7 @@ type Overlay struct {
 
 // Relay says which provider an agent talks to, and as what.
 type Relay struct {
-	access.Address              // API is [ResponsesAPI], [ChatAPI], [MessagesAPI] or [GeminiAPI]
+	access.Address              // API is [access.Responses], [access.Chat], [access.Messages] or [access.Gemini]
 	Also               []string // further ones that the agent may speak
 	Model              string   // as configured; an alias is resolved at preflight
 	SmallModel         string   // "" is Model

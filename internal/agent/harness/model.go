@@ -12,18 +12,11 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/config"
+	"securebench/internal/gateway/access"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
-)
-
-// The protocols that the model harness speaks.
-const (
-	ResponsesAPI = "openai_responses"
-	ChatAPI      = "openai_chat"
-	MessagesAPI  = "anthropic_messages"
-	GeminiAPI    = "gemini"
 )
 
 // ModelType is the type of the harness that asks a model.
@@ -64,21 +57,9 @@ type modelHarness struct {
 	timeout time.Duration
 }
 
-// protocol is what the protocols differ in.
-type protocol struct {
-	api, baseURL, key string
-	// These keys have no equivalent in the protocol.
-	lacks []string
-}
-
-// protocols are those by the values of harness.config.api.
-func protocols() map[string]protocol {
-	return map[string]protocol{
-		"responses": {ResponsesAPI, "https://api.openai.com", "OPENAI_API_KEY", []string{"seed", "stop"}},
-		"chat":      {ChatAPI, "https://api.openai.com", "OPENAI_API_KEY", nil},
-		"messages":  {MessagesAPI, "https://api.anthropic.com", "ANTHROPIC_API_KEY", []string{"seed"}},
-		"gemini":    {GeminiAPI, "https://generativelanguage.googleapis.com", "GEMINI_API_KEY", nil},
-	}
+// lacks returns the keys of the configuration that have no equivalent in an API.
+func lacks(api string) []string {
+	return map[string][]string{access.Responses: {"seed", "stop"}, access.Messages: {"seed"}}[api]
 }
 
 var (
@@ -102,9 +83,9 @@ func parseModel(p *parser) Harness {
 	p.credential(&h.model.Address, at.key, p.keyVariable(at.key))
 	h.model.System = p.text("system")
 	p.sampling(&h.model)
-	for _, key := range at.lacks {
+	for _, key := range lacks(at.name) {
 		if n, what := p.get(key); n != nil {
-			p.ps.Add(n.Pos, "remove it, or use another api", "%s: the %s API has no such setting", what, at.api)
+			p.ps.Add(n.Pos, "remove it, or use another api", "%s: the %s API has no such setting", what, at.name)
 		}
 	}
 	p.budget(&h.model.Relay)
@@ -113,9 +94,9 @@ func parseModel(p *parser) Harness {
 }
 
 // asked reads which model is asked, and where.
-func (p *parser) asked(m *Model) protocol {
-	at := p.protocol()
-	m.Address = p.address(at.api, at.baseURL)
+func (p *parser) asked(m *Model) providerAPI {
+	at := p.spoken()
+	m.Address = p.address(at.name, at.baseURL)
 	if n, what := p.get("model"); n != nil {
 		m.Model = p.token(n, what, anyModel, modelRule, "")
 	} else {
@@ -147,21 +128,28 @@ func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Pr
 	return m, p.ps
 }
 
-// protocol reads the API. Servers other than OpenAI's own speak
+// spoken reads the API of a model, by its short name. Servers other than OpenAI's own speak
 // Chat Completions.
-func (p *parser) protocol() protocol {
-	name := "responses"
+func (p *parser) spoken() providerAPI {
+	name := access.Short(access.Responses)
 	if p.given("base_url") {
-		name = "chat"
+		name = access.Short(access.Chat)
 	}
-	if n, what := p.get("api"); n != nil {
+	n, what := p.get("api")
+	if n != nil {
 		name = strings.TrimSpace(n.Text)
-		if _, ok := protocols()[name]; !ok || n.Kind != source.String {
-			p.ps.Add(n.Pos, "", "%s must be one of: %s", what, strings.Join(slices.Sorted(maps.Keys(protocols())), ", "))
-			name = "chat"
-		}
 	}
-	return protocols()[name]
+	var known []string
+	for _, a := range providerAPIs() {
+		short := access.Short(a.name)
+		if short == name && (n == nil || n.Kind == source.String) {
+			return a
+		}
+		known = append(known, short)
+	}
+	slices.Sort(known)
+	p.ps.Add(n.Pos, "", "%s must be one of: %s", what, strings.Join(known, ", "))
+	return providerAPIs()[1]
 }
 
 // keyVariable reads the name of the variable that holds the key, "" if none is named.
@@ -216,7 +204,7 @@ func (p *parser) sampling(m *Model) {
 		i, problem := n.Int(what, 1, 1<<31)
 		m.MaxTokens = i
 		p.ps.Note(problem)
-	} else if m.API == MessagesAPI {
+	} else if m.API == access.Messages {
 		m.MaxTokens = messagesTokens
 	}
 	if n, what := p.get("seed"); n != nil {
@@ -227,7 +215,7 @@ func (p *parser) sampling(m *Model) {
 	if n, what := p.get("reasoning_effort"); n != nil {
 		m.Effort = strings.TrimSpace(n.Text)
 		known := efforts()
-		if m.API == MessagesAPI {
+		if m.API == access.Messages {
 			known = known[2:]
 		}
 		if n.Kind != source.String || !slices.Contains(known, m.Effort) {

@@ -23,7 +23,7 @@ func TestModelSettings(t *testing.T) {
 		t.Fatal(problem)
 	}
 	half, three := 0.5, int64(3)
-	want := harness.Model{Relay: harness.Relay{Address: access.Address{API: harness.ChatAPI, BaseURL: "http://127.0.0.1:8000", KeyEnv: "OPENAI_API_KEY"}, Model: "Qwen/Qwen3-8B",
+	want := harness.Model{Relay: harness.Relay{Address: access.Address{API: access.Chat, BaseURL: "http://127.0.0.1:8000", KeyEnv: "OPENAI_API_KEY"}, Model: "Qwen/Qwen3-8B",
 		Requests: 2, Cost: 0.5, Prices: map[string]harness.Price{"Qwen/Qwen3-8B": {Input: 1, CachedInput: 1, CacheWrite: 1, Output: 2}}},
 		System: "Be brief.", Temperature: &half, MaxTokens: 100, Effort: "low", Seed: &three, Stop: []string{"END"}}
 	if d := cmp.Diff(&want, h.Needs().Model); d != "" {
@@ -34,9 +34,9 @@ func TestModelSettings(t *testing.T) {
 		t.Errorf("%+v: %v", p, err)
 	}
 	for _, tt := range []struct{ cfg, api, url, key string }{
-		{"{model: gpt-5.5}", harness.ResponsesAPI, "https://api.openai.com", "OPENAI_API_KEY"},
-		{"{model: m, api: messages}", harness.MessagesAPI, "https://api.anthropic.com", "ANTHROPIC_API_KEY"},
-		{"{model: m, base_url: https://x.example, api_key_env: MY_KEY}", harness.ChatAPI, "https://x.example", "MY_KEY"},
+		{"{model: gpt-5.5}", access.Responses, "https://api.openai.com", "OPENAI_API_KEY"},
+		{"{model: m, api: messages}", access.Messages, "https://api.anthropic.com", "ANTHROPIC_API_KEY"},
+		{"{model: m, base_url: https://x.example, api_key_env: MY_KEY}", access.Chat, "https://x.example", "MY_KEY"},
 	} {
 		h, problem := parse(t, "model", tt.cfg)
 		if problem != "" {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"securebench/internal/gateway/access"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -100,16 +101,18 @@ func (p *parser) image() string {
 	return p.token(n, what, imagePattern, "must be the name of an image", "write one such as my-agent:1")
 }
 
-// providerAPI is what a command speaks with its provider.
+// providerAPI is what is spoken with a provider: the API, its usual address and the usual
+// variable of its key.
 type providerAPI struct{ name, baseURL, key string }
 
+// providerAPIs are those of all APIs, in the order of [access.APIs].
 func providerAPIs() []providerAPI {
 	const openai, key = "https://api.openai.com", "OPENAI_API_KEY"
 	return []providerAPI{
-		{ResponsesAPI, openai, key},
-		{ChatAPI, openai, key},
-		{MessagesAPI, "https://api.anthropic.com", "ANTHROPIC_API_KEY"},
-		{GeminiAPI, "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"},
+		{access.Responses, openai, key},
+		{access.Chat, openai, key},
+		{access.Messages, "https://api.anthropic.com", "ANTHROPIC_API_KEY"},
+		{access.Gemini, "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"},
 	}
 }
 
@@ -137,7 +140,7 @@ func (p *parser) apis() []providerAPI {
 	for _, it := range items {
 		api, fix := p.providerAPI(it, out)
 		if api == nil {
-			p.ps.Add(it.Pos, fix, "%s must be one of: %s; or a list of those of one provider", what, strings.Join(apiNames(), ", "))
+			p.ps.Add(it.Pos, fix, "%s must be one of: %s; or a list of those of one provider", what, strings.Join(access.APIs(), ", "))
 			return providerAPIs()[:1]
 		}
 		out = append(out, *api)
@@ -158,15 +161,6 @@ func (p *parser) providerAPI(n *source.Node, before []providerAPI) (api *provide
 		return nil, all[i].name + " has the key " + all[i].key
 	}
 	return &all[i], ""
-}
-
-// apiNames are the names of what a command can speak.
-func apiNames() []string {
-	var out []string
-	for _, a := range providerAPIs() {
-		out = append(out, a.name)
-	}
-	return out
 }
 
 // baseURLs are the variables that lead the providers' own libraries to the relay.

@@ -48,7 +48,7 @@ func TestOwnAgent(t *testing.T) {
 	}
 	n = h.Needs()
 	if both, problem := parse(t, "command", "{command: [run], api: [openai_chat, openai_responses], model: m}"); problem != "" ||
-		both.Needs().Relay.API != harness.ChatAPI || !slices.Equal(both.Needs().Relay.Also, []string{harness.ResponsesAPI}) || both.Needs().Relay.KeyEnv != "OPENAI_API_KEY" {
+		both.Needs().Relay.API != access.Chat || !slices.Equal(both.Needs().Relay.Also, []string{access.Responses}) || both.Needs().Relay.KeyEnv != "OPENAI_API_KEY" {
 		t.Errorf("needs %+v, %s", both.Needs().Relay, problem)
 	}
 	if n.Relay.BaseURL != "https://api.anthropic.com" || n.Relay.KeyEnv != "ANTHROPIC_API_KEY" || n.Files.Content || len(n.Files.Paths) != 2 {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"securebench/internal/gateway/access"
 	"securebench/internal/source"
 )
 
@@ -92,7 +93,7 @@ func (p *parser) prices(r *Relay) {
 
 // cacheWrite is what a token costs that is written to a cache, in tokens of input.
 func cacheWrite(api string) float64 {
-	if api == MessagesAPI {
+	if api == access.Messages {
 		return 1.25
 	}
 	return 1

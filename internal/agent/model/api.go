@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/upstream"
 )
 
@@ -29,16 +30,25 @@ type api struct {
 	event func(s *stream, data []byte) error    // reads an event of an answer that is a stream
 }
 
+// seed returns the seed of an answer: the question's own, else another one for each attempt,
+// because attempts are independent samples; nil if there is none.
+func seed(set harness.Model, q Question) *int64 {
+	if q.Seed != nil || set.Seed == nil {
+		return q.Seed
+	}
+	return new(*set.Seed + int64(q.Attempt) - 1)
+}
+
 // apiOf returns the API of a name.
 func apiOf(name string) (api, error) {
 	switch name {
-	case harness.ResponsesAPI:
+	case access.Responses:
 		return api{"/responses", "", askResponses, wholeResponse, responseEvent}, nil
-	case harness.ChatAPI:
+	case access.Chat:
 		return api{"/chat/completions", "", askChat, wholeChat, chatEvent}, nil
-	case harness.MessagesAPI:
+	case access.Messages:
 		return api{"/messages", "", askMessages, wholeMessage, messageEvent}, nil
-	case harness.GeminiAPI:
+	case access.Gemini:
 		return api{"/models/MODEL:streamGenerateContent", "alt=sse", askGemini, wholeGemini, geminiEvent}, nil
 	}
 	return api{}, fmt.Errorf("unknown API %q of a provider", name)

@@ -54,14 +54,9 @@ func askChat(set harness.Model, q Question) any {
 	} else {
 		r.MaxTokens = set.MaxTokens
 	}
-	if set.Seed != nil { // attempts are independent samples
-		r.Seed = new(*set.Seed + int64(q.Attempt) - 1)
-	}
+	r.Seed = seed(set, q)
 	for _, f := range functions(q.Tools) {
 		r.Tools = append(r.Tools, chatTool{f, "function"})
-	}
-	if q.Seed != nil {
-		r.Seed = q.Seed
 	}
 	if q.Form != nil {
 		r.Format = format{schema{q.Form.Name, q.Form.Schema, true}, "json_schema"}

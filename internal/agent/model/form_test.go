@@ -21,13 +21,13 @@ import (
 func TestForm(t *testing.T) {
 	const schema, answer = `{"type":"object"}`, `{"met":true}`
 	for api, tt := range map[string]struct{ asks, whole string }{
-		harness.ResponsesAPI: {`"text":{"format":{"name":"f","schema":` + schema + `,"strict":true,"type":"json_schema"}}`,
+		access.Responses: {`"text":{"format":{"name":"f","schema":` + schema + `,"strict":true,"type":"json_schema"}}`,
 			`{"status":"completed","model":"m","output":[{"type":"message","content":[{"type":"output_text","text":"{\"met\":true}"}]}]}`},
-		harness.ChatAPI: {`"response_format":{"json_schema":{"name":"f","schema":` + schema + `,"strict":true},"type":"json_schema"}`,
+		access.Chat: {`"response_format":{"json_schema":{"name":"f","schema":` + schema + `,"strict":true},"type":"json_schema"}`,
 			`{"model":"m","choices":[{"message":{"content":"{\"met\":true}"},"finish_reason":"stop"}]}`},
-		harness.MessagesAPI: {`"tool_choice":{"name":"f","type":"tool"}`,
+		access.Messages: {`"tool_choice":{"name":"f","type":"tool"}`,
 			`{"model":"m","content":[{"type":"tool_use","name":"f","input":{"met":true}}],"stop_reason":"tool_use"}`},
-		harness.GeminiAPI: {`"responseJsonSchema":` + schema + `,"responseMimeType":"application/json"`,
+		access.Gemini: {`"responseJsonSchema":` + schema + `,"responseMimeType":"application/json"`,
 			`{"candidates":[{"content":{"parts":[{"text":"{\"met\":true}"}]},"finishReason":"STOP"}]}`},
 	} {
 		var asked string
@@ -48,10 +48,10 @@ func TestForm(t *testing.T) {
 		q := model.Question{Question: harness.Question{User: "q"}, Attempt: 1, Form: &model.Form{Name: "f", Schema: jsontext.Value(schema)}, Seed: &seed}
 		res, err := c.Ask(t.Context(), q, time.Minute, io.Discard)
 		got := res.Text
-		if api == harness.MessagesAPI {
+		if api == access.Messages {
 			got = res.Called
 		}
-		if err != nil || got != answer || !strings.Contains(asked, tt.asks) || strings.Contains(asked, `"seed":2`) != (api == harness.ChatAPI || api == harness.GeminiAPI) {
+		if err != nil || got != answer || !strings.Contains(asked, tt.asks) || strings.Contains(asked, `"seed":2`) != (api == access.Chat || api == access.Gemini) {
 			t.Errorf("%s: %q, %v, asked %s", api, got, err, asked)
 		}
 		h.Close()
@@ -79,7 +79,7 @@ func TestJudgesErrors(t *testing.T) {
 				}
 				answer(w)
 			}))
-			c, err := model.New(model.Config{Who: who, Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: harness.ChatAPI, BaseURL: h.URL}, Model: "m"}}, Keys: access.Keys{Key: key}})
+			c, err := model.New(model.Config{Who: who, Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: access.Chat, BaseURL: h.URL}, Model: "m"}}, Keys: access.Keys{Key: key}})
 			if err != nil {
 				t.Fatal(err)
 			}

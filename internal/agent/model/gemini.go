@@ -41,10 +41,7 @@ func askGemini(set harness.Model, q Question) any {
 	if q.System != "" {
 		r.System.Parts = []any{object{"text": q.System}}
 	}
-	r.Settings = settings{MaxTokens: set.MaxTokens, Seed: q.Seed, Stop: set.Stop, Temperature: set.Temperature, Thinking: thinking{set.Effort}}
-	if set.Seed != nil && q.Seed == nil { // attempts are independent samples
-		r.Settings.Seed = new(*set.Seed + int64(q.Attempt) - 1)
-	}
+	r.Settings = settings{MaxTokens: set.MaxTokens, Seed: seed(set, q), Stop: set.Stop, Temperature: set.Temperature, Thinking: thinking{set.Effort}}
 	if q.Form != nil {
 		r.Settings.Form, r.Settings.Type = q.Form.Schema, "application/json"
 	}

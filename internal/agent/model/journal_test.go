@@ -42,7 +42,7 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "answers.jsonl")
-	b := newBench(t, harness.ChatAPI, "turns: [{say: \"Answer: 9\", usage: {input: 5, output: 2}}]", nil)
+	b := newBench(t, access.Chat, "turns: [{say: \"Answer: 9\", usage: {input: 5, output: 2}}]", nil)
 	ask := func(salt digest.Salt, attempt int, reused bool, lost int64) {
 		t.Helper()
 		j := openJournal(t, name, salt)
@@ -149,9 +149,9 @@ func TestCutQuestion(t *testing.T) {
 // of the other or spends its budget, whatever they ask.
 func TestJournalOfTwo(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "answers.jsonl")
-	agent := newBench(t, harness.ChatAPI, "turns: [{say: nine, usage: {input: 5, output: 2}}]", func(m *harness.Model) { m.Requests = 1 })
+	agent := newBench(t, access.Chat, "turns: [{say: nine, usage: {input: 5, output: 2}}]", func(m *harness.Model) { m.Requests = 1 })
 	other, err := model.New(model.Config{Who: "judge", Keys: access.Keys{Key: key},
-		Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: harness.ChatAPI, BaseURL: agent.url}, Model: "m-1", Requests: 1}, MaxTokens: 64}})
+		Settings: harness.Model{Relay: harness.Relay{Address: access.Address{API: access.Chat, BaseURL: agent.url}, Model: "m-1", Requests: 1}, MaxTokens: 64}})
 	if err != nil {
 		t.Fatal(err)
 	}

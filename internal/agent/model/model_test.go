@@ -29,7 +29,7 @@ const key = "sk-canary-0123456789"
 
 // apis are the protocols. Everything that is promised holds for all of them.
 func apis() []string {
-	return []string{harness.ResponsesAPI, harness.ChatAPI, harness.MessagesAPI, harness.GeminiAPI}
+	return []string{access.Responses, access.Chat, access.Messages, access.Gemini}
 }
 
 // bench is a client of a provider that plays a script.
@@ -90,7 +90,7 @@ func TestAnswers(t *testing.T) {
 				t.Fatalf("%+v, shown %q: %v", res, seen, err)
 			}
 			input := int64(100)
-			if api == harness.MessagesAPI { // whose input excludes the cache
+			if api == access.Messages { // whose input excludes the cache
 				input = 140
 			}
 			cost := (input - 40) + 20 + 200
@@ -119,13 +119,13 @@ func checkRequest(t *testing.T, api string, all []scripted.Request) {
 	}
 	want := map[string]any{"model": "m-1", "stream": true, "temperature": 0.5}
 	switch api {
-	case harness.ResponsesAPI:
+	case access.Responses:
 		want["max_output_tokens"], want["instructions"], want["input"], want["store"] = 64.0, "Be brief.", "How many?", false
-	case harness.ChatAPI:
+	case access.Chat:
 		want["max_tokens"], want["seed"], want["reasoning_effort"] = 64.0, 8.0, "low" // the seed of attempt 2
-	case harness.MessagesAPI:
+	case access.Messages:
 		want["max_tokens"] = 64.0
-	case harness.GeminiAPI: // whose path has the model, and that it is a stream
+	case access.Gemini: // whose path has the model, and that it is a stream
 		body, _ = body["generationConfig"].(map[string]any)
 		want = map[string]any{"maxOutputTokens": 64.0, "seed": 8.0, "temperature": 0.5}
 		if thinking := fmt.Sprint(body["thinkingConfig"]); thinking != "map[thinkingLevel:low]" || last.Path != "/v1beta/models/m-1:streamGenerateContent" || last.Query != "alt=sse" {
@@ -213,7 +213,7 @@ func TestPatience(t *testing.T) {
 
 // TestSharedPatience: one question's 429 makes those wait that come after it.
 func TestSharedPatience(t *testing.T) {
-	b := newBench(t, harness.ChatAPI, "conversations: [{match: first, turns: [{say: a, before: [{status: 429, headers: {Retry-After-Ms: \"800\"}}]}]}]\nturns: [{say: b}]", nil)
+	b := newBench(t, access.Chat, "conversations: [{match: first, turns: [{say: a, before: [{status: 429, headers: {Retry-After-Ms: \"800\"}}]}]}]\nturns: [{say: b}]", nil)
 	first := make(chan error, 1)
 	go func() {
 		_, err := b.Ask(context.Background(), b.question("first"), time.Minute, new(bytes.Buffer))
@@ -320,13 +320,13 @@ turns: [{before: [{status: 400, times: -1}]}]`, func(m *harness.Model) {
 // says so; it can be kept for a resume.
 func TestInvalidUTF8(t *testing.T) {
 	streams := map[string]string{
-		harness.ChatAPI:      `data: {"id":"c","object":"chat.completion.chunk","model":"m-1","choices":[{"index":0,"delta":{"content":"Answer: X9"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n",
-		harness.ResponsesAPI: "event: response.completed\n" + `data: {"type":"response.completed","response":{"id":"r","status":"completed","model":"m-1","output":[{"type":"message","content":[{"type":"output_text","text":"Answer: X9"}]}],"usage":{"input_tokens":5,"output_tokens":2}}}` + "\n\n",
-		harness.MessagesAPI: "event: message_start\n" + `data: {"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":5,"output_tokens":0}}}` + "\n\n" +
+		access.Chat:      `data: {"id":"c","object":"chat.completion.chunk","model":"m-1","choices":[{"index":0,"delta":{"content":"Answer: X9"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n",
+		access.Responses: "event: response.completed\n" + `data: {"type":"response.completed","response":{"id":"r","status":"completed","model":"m-1","output":[{"type":"message","content":[{"type":"output_text","text":"Answer: X9"}]}],"usage":{"input_tokens":5,"output_tokens":2}}}` + "\n\n",
+		access.Messages: "event: message_start\n" + `data: {"type":"message_start","message":{"model":"m-1","usage":{"input_tokens":5,"output_tokens":0}}}` + "\n\n" +
 			"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Answer: X9"}}` + "\n\n" +
 			"event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}` + "\n\n" +
 			"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n",
-		harness.GeminiAPI: `data: {"candidates":[{"content":{"parts":[{"text":"Answer: X9"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":2},"modelVersion":"m-1"}` + "\n\n",
+		access.Gemini: `data: {"candidates":[{"content":{"parts":[{"text":"Answer: X9"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":2},"modelVersion":"m-1"}` + "\n\n",
 	}
 	for _, api := range apis() {
 		for bytes, replaced := range map[string]bool{"\xff\xfe": true, "\xc3": true, "\u00e9": false, "\uFFFD": false} {

@@ -14,18 +14,19 @@ import (
 	"securebench/internal/agent/model"
 	"securebench/internal/awaittest"
 	"securebench/internal/digest"
+	"securebench/internal/gateway/access"
 )
 
 // TestParts: each API gets the texts, pictures and documents of a question in their order.
 func TestParts(t *testing.T) {
 	want := map[string]string{
-		harness.ResponsesAPI: `[{"content":[{"text":"What is in <image1>","type":"input_text"},{"image_url":"data:image/png;base64,cGl4ZWxz","type":"input_image"},` +
+		access.Responses: `[{"content":[{"text":"What is in <image1>","type":"input_text"},{"image_url":"data:image/png;base64,cGl4ZWxz","type":"input_image"},` +
 			`{"file_data":"data:application/pdf;base64,cGFnZXM=","filename":"a.pdf","type":"input_file"},{"text":"?","type":"input_text"}],"role":"user","type":"message"}]`,
-		harness.ChatAPI: `[{"content":"Be brief.","role":"system"},{"content":[{"text":"What is in <image1>","type":"text"},{"image_url":{"url":"data:image/png;base64,cGl4ZWxz"},"type":"image_url"},` +
+		access.Chat: `[{"content":"Be brief.","role":"system"},{"content":[{"text":"What is in <image1>","type":"text"},{"image_url":{"url":"data:image/png;base64,cGl4ZWxz"},"type":"image_url"},` +
 			`{"file":{"file_data":"data:application/pdf;base64,cGFnZXM=","filename":"a.pdf"},"type":"file"},{"text":"?","type":"text"}],"role":"user"}]`,
-		harness.MessagesAPI: `[{"content":[{"text":"What is in <image1>","type":"text"},{"source":{"data":"cGl4ZWxz","media_type":"image/png","type":"base64"},"type":"image"},` +
+		access.Messages: `[{"content":[{"text":"What is in <image1>","type":"text"},{"source":{"data":"cGl4ZWxz","media_type":"image/png","type":"base64"},"type":"image"},` +
 			`{"source":{"data":"cGFnZXM=","media_type":"application/pdf","type":"base64"},"type":"document"},{"text":"?","type":"text"}],"role":"user"}]`,
-		harness.GeminiAPI: `[{"parts":[{"text":"What is in <image1>"},{"inlineData":{"data":"cGl4ZWxz","mimeType":"image/png"}},` +
+		access.Gemini: `[{"parts":[{"text":"What is in <image1>"},{"inlineData":{"data":"cGl4ZWxz","mimeType":"image/png"}},` +
 			`{"inlineData":{"data":"cGFnZXM=","mimeType":"application/pdf"}},{"text":"?"}],"role":"user"}]`,
 	}
 	for _, api := range apis() {
@@ -64,7 +65,7 @@ func (discard) Write(b []byte) (int, error) { return len(b), nil }
 // itself.
 func TestPicturesInJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "answers")
-	b := newBench(t, harness.ChatAPI, `turns: [{say: "A cat."}]`, nil)
+	b := newBench(t, access.Chat, `turns: [{say: "A cat."}]`, nil)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +102,7 @@ func TestPicturesInJournal(t *testing.T) {
 // TestMostOfParts: pictures, documents and tools count in what a request may use, and the
 // texts between them are those of the question.
 func TestMostOfParts(t *testing.T) {
-	b := newBench(t, harness.ChatAPI, `turns: []`, nil)
+	b := newBench(t, access.Chat, `turns: []`, nil)
 	q := b.question("What is in <image1>?")
 	bare := b.Most(q)
 	q.Tools = offered()

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"securebench/internal/agent/harness"
+	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/redact"
@@ -81,7 +81,7 @@ func (c *Client) among(names []string) bool {
 
 // listModels lists the names of the provider's models, or some of them.
 func (c *Client) listModels(ctx context.Context) (names []string, err error) {
-	query := map[string]string{harness.MessagesAPI: "limit=1000", harness.GeminiAPI: "pageSize=1000"}[c.set.API]
+	query := map[string]string{access.Messages: "limit=1000", access.Gemini: "pageSize=1000"}[c.set.API]
 	response, err := c.send(ctx, http.MethodGet, "/models", query, nil)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (c *Client) listModels(ctx context.Context) (names []string, err error) {
 // them there.
 func (c *Client) modelPath() string {
 	name := c.set.Model
-	if c.set.API == harness.GeminiAPI {
+	if c.set.API == access.Gemini {
 		name = strings.TrimPrefix(name, "models/")
 	}
 	return url.PathEscape(name)

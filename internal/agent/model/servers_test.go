@@ -89,7 +89,7 @@ func TestServers(t *testing.T) {
 				_, _ = io.WriteString(w, chatAnswer)
 			}))
 			defer h.Close()
-			at := access.Address{API: harness.ChatAPI, BaseURL: h.URL + s.base, KeyEnv: "KEY", Headers: s.headers}
+			at := access.Address{API: access.Chat, BaseURL: h.URL + s.base, KeyEnv: "KEY", Headers: s.headers}
 			if len(s.headers) > 0 && s.headers[0].Credential() {
 				at.KeyEnv = ""
 			}

@@ -27,10 +27,10 @@ func offered() []harness.Tool {
 // answer, as JSON with its keys in order. It is the same after a resume.
 func TestTools(t *testing.T) {
 	want := map[string]string{
-		harness.ResponsesAPI: `[{"description":"Fills.","name":"tank_fill","parameters":{"properties":{"n":{"type":"number"}},"type":"object"},"strict":false,"type":"function"}]`,
-		harness.ChatAPI:      `[{"function":{"description":"Fills.","name":"tank_fill","parameters":{"properties":{"n":{"type":"number"}},"type":"object"}},"type":"function"}]`,
-		harness.MessagesAPI:  `[{"description":"Fills.","input_schema":{"properties":{"n":{"type":"number"}},"type":"object"},"name":"tank_fill"}]`,
-		harness.GeminiAPI:    `[{"functionDeclarations":[{"description":"Fills.","name":"tank_fill","parametersJsonSchema":{"properties":{"n":{"type":"number"}},"type":"object"}}]}]`,
+		access.Responses: `[{"description":"Fills.","name":"tank_fill","parameters":{"properties":{"n":{"type":"number"}},"type":"object"},"strict":false,"type":"function"}]`,
+		access.Chat:      `[{"function":{"description":"Fills.","name":"tank_fill","parameters":{"properties":{"n":{"type":"number"}},"type":"object"}},"type":"function"}]`,
+		access.Messages:  `[{"description":"Fills.","input_schema":{"properties":{"n":{"type":"number"}},"type":"object"},"name":"tank_fill"}]`,
+		access.Gemini:    `[{"functionDeclarations":[{"description":"Fills.","name":"tank_fill","parametersJsonSchema":{"properties":{"n":{"type":"number"}},"type":"object"}}]}]`,
 	}
 	for _, api := range apis() {
 		t.Run(api, func(t *testing.T) {
@@ -88,25 +88,25 @@ func TestCallsAsTheyCome(t *testing.T) {
 	}
 	const items = `{"type":"function_call","name":"f","arguments":"{\"b\":10.0000000000000001,\"a\":1}"},{"type":"function_call","name":"g","arguments":""}`
 	tests := map[string]struct{ api, stream, want string }{
-		"chat, in pieces": {harness.ChatAPI, chat(`{"index":0,"function":{"name":"f","arguments":""}}`, `{"index":1,"function":{"name":"g"}}`,
+		"chat, in pieces": {access.Chat, chat(`{"index":0,"function":{"name":"f","arguments":""}}`, `{"index":1,"function":{"name":"g"}}`,
 			`{"index":0,"function":{"arguments":"{\"b\":10.000000"}}`, `{"index":0,"function":{"arguments":"0000000001,\"a\":1}"}}`), two},
-		"chat, without numbers": {harness.ChatAPI, chat(`{"function":{"name":"f","arguments":"{\"b\":10.0000000000000001,"}}`, `{"function":{"arguments":"\"a\":1}"}},{"function":{"name":"g","arguments":"{}"}}`), two},
-		"chat, all numbered 0": {harness.ChatAPI, chat(`{"index":0,"id":"c1","function":{"name":"f","arguments":"{\"b\":10.0000000000000001,\"a\":1}"}}`,
+		"chat, without numbers": {access.Chat, chat(`{"function":{"name":"f","arguments":"{\"b\":10.0000000000000001,"}}`, `{"function":{"arguments":"\"a\":1}"}},{"function":{"name":"g","arguments":"{}"}}`), two},
+		"chat, all numbered 0": {access.Chat, chat(`{"index":0,"id":"c1","function":{"name":"f","arguments":"{\"b\":10.0000000000000001,\"a\":1}"}}`,
 			`{"index":0,"id":"c2","function":{"name":"g","arguments":"{}"}}`), two},
-		"chat, named with each piece": {harness.ChatAPI, chat(`{"index":0,"id":"c1","function":{"name":"f","arguments":"{\"b\":10.0000000000000001,"}}`,
+		"chat, named with each piece": {access.Chat, chat(`{"index":0,"id":"c1","function":{"name":"f","arguments":"{\"b\":10.0000000000000001,"}}`,
 			`{"index":0,"id":"c1","function":{"name":"f","arguments":"\"a\":1}"}}`, `{"id":"c2","function":{"name":"g","arguments":"{"}}`, `{"id":"c2","function":{"name":"g","arguments":"}"}}`), two},
-		"responses": {harness.ResponsesAPI, responses(items), two},
-		"responses, done before": {harness.ResponsesAPI, responses("", `data: {"type":"response.output_item.done","item":{"type":"function_call","name":"f","arguments":"{\"a\":1,\"b\":10.0000000000000001}"}}`+"\n\n",
+		"responses": {access.Responses, responses(items), two},
+		"responses, done before": {access.Responses, responses("", `data: {"type":"response.output_item.done","item":{"type":"function_call","name":"f","arguments":"{\"a\":1,\"b\":10.0000000000000001}"}}`+"\n\n",
 			`data: {"type":"response.output_item.done","item":{"type":"function_call","name":"g","arguments":"{}"}}`+"\n\n"), two},
-		"messages": {harness.MessagesAPI, messages(`"type":"content_block_start","index":1,"content_block":{"type":"tool_use","name":"f","input":{}}`,
+		"messages": {access.Messages, messages(`"type":"content_block_start","index":1,"content_block":{"type":"tool_use","name":"f","input":{}}`,
 			`"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"b\":10.0000000000000001,"}`,
 			`"type":"content_block_start","index":2,"content_block":{"type":"tool_use","name":"g","input":{ }}`,
 			`"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"\"a\":1}"}`), two},
-		"gemini": {harness.GeminiAPI, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"b\":10.0000000000000001,\"a\":1}}},{\"functionCall\":{\"name\":\"g\"}}]},\"finishReason\":\"STOP\"}]}\n\n", two},
-		"an argument twice": {harness.ChatAPI, chat(`{"index":0,"function":{"name":"f","arguments":"{\"a\":1,\"a\":2}"}}`),
+		"gemini": {access.Gemini, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"b\":10.0000000000000001,\"a\":1}}},{\"functionCall\":{\"name\":\"g\"}}]},\"finishReason\":\"STOP\"}]}\n\n", two},
+		"an argument twice": {access.Chat, chat(`{"index":0,"function":{"name":"f","arguments":"{\"a\":1,\"a\":2}"}}`),
 			`[{"arguments":"{\"a\":1,\"a\":2}","name":"f"}]`},
-		"cut off": {harness.ChatAPI, chat(`{"index":0,"function":{"name":"f","arguments":"{\"a\":\"<"}}`), `[{"arguments":"{\"a\":\"\u003c","name":"f"}]`},
-		"a list":  {harness.ChatAPI, chat(`{"index":0,"function":{"name":"f","arguments":"[1]"}}`), `[{"arguments":"[1]","name":"f"}]`},
+		"cut off": {access.Chat, chat(`{"index":0,"function":{"name":"f","arguments":"{\"a\":\"<"}}`), `[{"arguments":"{\"a\":\"\u003c","name":"f"}]`},
+		"a list":  {access.Chat, chat(`{"index":0,"function":{"name":"f","arguments":"[1]"}}`), `[{"arguments":"[1]","name":"f"}]`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

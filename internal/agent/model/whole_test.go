@@ -38,10 +38,10 @@ func answering(t *testing.T, api, form, text string) (b bench, asked *atomic.Int
 // TestWholeAnswer: a server that cannot stream answers with JSON, which is the answer.
 func TestWholeAnswer(t *testing.T) {
 	for api, text := range map[string]string{
-		harness.ResponsesAPI: `{"id":"r","object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"model":"m-1","output":[{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]},{"type":"message","content":[{"type":"output_text","text":"nine"}]}],"usage":{"input_tokens":5,"output_tokens":2}}`,
-		harness.ChatAPI:      `{"id":"c","object":"chat.completion","model":"m-1","choices":[{"index":0,"message":{"role":"assistant","content":"nine","reasoning_content":"hm"},"finish_reason":"length"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`,
-		harness.MessagesAPI:  `{"id":"m","type":"message","role":"assistant","model":"m-1","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"nine"}],"stop_reason":"max_tokens","usage":{"input_tokens":5,"output_tokens":2}}`,
-		harness.GeminiAPI:    `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":"nine"}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1,"thoughtsTokenCount":1},"modelVersion":"m-1"}`,
+		access.Responses: `{"id":"r","object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"model":"m-1","output":[{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]},{"type":"message","content":[{"type":"output_text","text":"nine"}]}],"usage":{"input_tokens":5,"output_tokens":2}}`,
+		access.Chat:      `{"id":"c","object":"chat.completion","model":"m-1","choices":[{"index":0,"message":{"role":"assistant","content":"nine","reasoning_content":"hm"},"finish_reason":"length"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`,
+		access.Messages:  `{"id":"m","type":"message","role":"assistant","model":"m-1","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"nine"}],"stop_reason":"max_tokens","usage":{"input_tokens":5,"output_tokens":2}}`,
+		access.Gemini:    `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":"nine"}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1,"thoughtsTokenCount":1},"modelVersion":"m-1"}`,
 	} {
 		b, asked := answering(t, api, "application/json; charset=utf-8", text)
 		res, seen, err := b.put(t, "q")
@@ -75,15 +75,15 @@ func TestFormErrors(t *testing.T) {
 // TestReasoningIsKept: what a model thought is beside its answer, and no part of it.
 func TestReasoningIsKept(t *testing.T) {
 	for api, text := range map[string]string{
-		harness.ResponsesAPI: "data: {\"type\":\"response.reasoning_summary_text.delta\",\"delta\":\"hm\"}\n\n" +
+		access.Responses: "data: {\"type\":\"response.reasoning_summary_text.delta\",\"delta\":\"hm\"}\n\n" +
 			"data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"nine\"}]}]}}\n\n",
-		harness.ChatAPI: "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n" +
+		access.Chat: "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n" +
 			"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"nine\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
-		harness.MessagesAPI: "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m-1\"}}\n\n" +
+		access.Messages: "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m-1\"}}\n\n" +
 			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"hm\"}}\n\n" +
 			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"nine\"}}\n\n" +
 			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-		harness.GeminiAPI: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hm\",\"thought\":true}]}}]}\n\n" +
+		access.Gemini: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hm\",\"thought\":true}]}}]}\n\n" +
 			"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"nine\"}]},\"finishReason\":\"STOP\"}]}\n\n",
 	} {
 		b, _ := answering(t, api, "text/event-stream", text)
@@ -96,7 +96,7 @@ func TestReasoningIsKept(t *testing.T) {
 // TestSplitCharacter: a character whose bytes come in two pieces is whole in the answer.
 func TestSplitCharacter(t *testing.T) {
 	const piece = `data: {"choices":[{"delta":{"content":"%s"},"finish_reason":"stop"}]}` + "\n\n"
-	b, _ := answering(t, harness.ChatAPI, "text/event-stream", fmt.Sprintf(piece+piece, "\\u00e9\\n\xc3", "\xa9\\\""))
+	b, _ := answering(t, access.Chat, "text/event-stream", fmt.Sprintf(piece+piece, "\\u00e9\\n\xc3", "\xa9\\\""))
 	if res, _, err := b.put(t, "q"); err != nil || res.Text != "\u00e9\n\u00e9\"" || res.Replaced {
 		t.Errorf("%q, replaced %t: %v", res.Text, res.Replaced, err)
 	}
@@ -160,7 +160,7 @@ func TestIdleConnections(t *testing.T) {
 			}()
 		}
 	}()
-	set := harness.Model{Relay: harness.Relay{Address: access.Address{API: harness.ChatAPI, BaseURL: "http://" + ln.Addr().String()}, Model: "m-1"}, MaxTokens: 64}
+	set := harness.Model{Relay: harness.Relay{Address: access.Address{API: access.Chat, BaseURL: "http://" + ln.Addr().String()}, Model: "m-1"}, MaxTokens: 64}
 	set.Requests = 1
 	c, err := model.New(model.Config{Settings: set, Keys: access.Keys{Key: key}})
 	if err != nil {

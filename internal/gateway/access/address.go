@@ -10,6 +10,20 @@ import (
 	"securebench/internal/redact"
 )
 
+// The APIs of providers, by their names in configurations.
+const (
+	Responses = "openai_responses"   // of OpenAI: POST /v1/responses
+	Chat      = "openai_chat"        // of OpenAI and many others: POST /v1/chat/completions
+	Messages  = "anthropic_messages" // of Anthropic: POST /v1/messages
+	Gemini    = "gemini"             // of Google: POST /v1beta/models/MODEL:generateContent
+)
+
+// APIs returns their names.
+func APIs() []string { return []string{Responses, Chat, Messages, Gemini} }
+
+// Short returns the name of an API without whose it is, as --api takes it.
+func Short(api string) string { return api[strings.IndexByte(api, '_')+1:] }
+
 // style is how an API is addressed.
 type style struct {
 	version string // with which the paths of its documentation begin
@@ -23,9 +37,9 @@ type style struct {
 // styleOf returns how an API of a name is addressed.
 func styleOf(api string) style {
 	switch api {
-	case "anthropic_messages":
+	case Messages:
 		return style{version: "/v1", always: true, key: "X-Api-Key", dated: "Anthropic-Version", date: "2023-06-01"}
-	case "gemini":
+	case Gemini:
 		return style{version: "/v1beta", key: "X-Goog-Api-Key"}
 	}
 	return style{version: "/v1", key: "Authorization", prefix: "Bearer "}

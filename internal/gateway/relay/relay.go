@@ -30,10 +30,10 @@ type API string
 
 // The protocols.
 const (
-	Responses API = "openai_responses"   // of OpenAI: POST /v1/responses
-	Messages  API = "anthropic_messages" // of Anthropic: POST /v1/messages
-	Chat      API = "openai_chat"        // of OpenAI and many others: POST /v1/chat/completions
-	Gemini    API = "gemini"             // of Google: POST /v1beta/models/MODEL:generateContent
+	Responses API = access.Responses
+	Messages  API = access.Messages
+	Chat      API = access.Chat
+	Gemini    API = access.Gemini
 )
 
 // Config is shared by all attempts of a run. API, BaseURL and Model are required.
