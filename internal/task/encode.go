@@ -111,8 +111,8 @@ func decodeView(dec *jsontext.Decoder, allowed func(wireView) bool) (wireView, e
 
 // MarshalJSONTo encodes the view.
 func (v AgentView) MarshalJSONTo(enc *jsontext.Encoder) error {
-	w := v.wire()
-	w.Environment, w.Assets, w.Extraction, w.Instruction, w.Mark = v.env.wire(), v.assets, &v.extraction, v.instruction, v.mark
+	w, c := v.wire(), v.agreed()
+	w.Environment, w.Assets, w.Extraction, w.Instruction, w.Mark = c.env.wire(), c.assets, &c.extraction, c.instruction, v.mark
 	return json.MarshalEncode(enc, w)
 }
 
@@ -127,7 +127,7 @@ func (v *AgentView) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	*v = AgentView{shared, w.Environment.environment(), w.Assets, *w.Extraction, w.Instruction, w.Mark}
+	*v = AgentView{shared, &terms{w.Environment.environment(), w.Assets, *w.Extraction, w.Instruction}, w.Mark}
 	return nil
 }
 

@@ -190,6 +190,7 @@ type Config struct {
 // Task is one compiled row. It is immutable.
 type Task struct {
 	c     Config
+	terms *terms // of its agents
 	blind bool
 }
 
@@ -205,7 +206,7 @@ func New(c Config) (Task, error) {
 		}
 		seen[r.Name] = true
 	}
-	return Task{c: c}, nil
+	return Task{c: c, terms: &terms{env: c.Environment, assets: c.Assets, extraction: c.Extraction, instruction: c.Instruction}}, nil
 }
 
 // Blind returns the task with an agent's view without its files.
@@ -263,9 +264,9 @@ func (t Task) GoString() string { return t.String() }
 
 // Agent returns what the agent may see: the public lane.
 func (t Task) Agent() AgentView {
-	v := AgentView{view: t.view(Public), env: t.c.Environment, assets: t.c.Assets, extraction: t.c.Extraction, instruction: t.c.Instruction}
+	v := AgentView{view: t.view(Public), terms: t.terms}
 	if t.blind {
-		v.assets = nil
+		v.terms = v.but(func(c *terms) { c.assets = nil })
 		v.resources = slices.DeleteFunc(v.resources, func(r Resource) bool { return r.Name == AssetList })
 	}
 	return v
@@ -328,11 +329,32 @@ func (v view) payload() []Resource { return append([]Resource(nil), v.resources.
 // AgentView is the public lane of a task and what a harness needs to run it.
 type AgentView struct {
 	view
+	terms *terms // nil in the zero value
+	mark  string
+}
+
+// terms are what a harness needs beside the values. All attempts at a row share them,
+// of which many may be queued.
+type terms struct {
 	env         Environment
 	assets      []Asset
 	extraction  Extraction
 	instruction string
-	mark        string
+}
+
+// agreed returns the terms.
+func (v AgentView) agreed() terms {
+	if v.terms == nil {
+		return terms{}
+	}
+	return *v.terms
+}
+
+// but returns the terms with a change.
+func (v AgentView) but(change func(*terms)) *terms {
+	c := v.agreed()
+	change(&c)
+	return &c
 }
 
 // Presented returns the view with other values for public resources that it has, and
@@ -349,7 +371,7 @@ func (v AgentView) Presented(values map[string]jsontext.Value, mark string) Agen
 
 // Within returns the view with a limit on the agent's time.
 func (v AgentView) Within(limit time.Duration) AgentView {
-	v.env.Timeout = limit
+	v.terms = v.but(func(c *terms) { c.env.Timeout = limit })
 	return v
 }
 
@@ -364,16 +386,16 @@ func (v AgentView) Get(name string) (Resource, bool) { return v.get(name) }
 func (v AgentView) Payload() []Resource { return v.payload() }
 
 // Environment returns the row's environment.
-func (v AgentView) Environment() Environment { return v.env }
+func (v AgentView) Environment() Environment { return v.agreed().env }
 
 // Assets returns the public assets.
-func (v AgentView) Assets() []Asset { return v.assets }
+func (v AgentView) Assets() []Asset { return v.agreed().assets }
 
 // Extraction returns the family's default way to take the candidate.
-func (v AgentView) Extraction() Extraction { return v.extraction }
+func (v AgentView) Extraction() Extraction { return v.agreed().extraction }
 
 // Instruction returns the description of what to submit.
-func (v AgentView) Instruction() string { return v.instruction }
+func (v AgentView) Instruction() string { return v.agreed().instruction }
 
 // SandboxView is the public and evaluation lanes of a task.
 type SandboxView struct {

@@ -31,7 +31,7 @@ type job struct {
 	order
 	id    string
 	pool  int
-	ended chan ending
+	ended chan *ending
 	gone  <-chan struct{} // closed when the run does not wait any more
 
 	// What follows is guarded by the hub's lock.
@@ -73,7 +73,7 @@ func jobID(key record.AttemptKey, kind string) string {
 
 // newJob makes a job that nobody knows yet.
 func (h *Hub) newJob(ctx context.Context, o order) *job {
-	return &job{order: o, id: jobID(o.key, o.kind), pool: h.poolOf(o.request), ended: make(chan ending, 1), gone: ctx.Done()}
+	return &job{order: o, id: jobID(o.key, o.kind), pool: h.poolOf(o.request), ended: make(chan *ending, 1), gone: ctx.Done()}
 }
 
 // call queues a job and waits until a worker has done it. An error is an
@@ -87,7 +87,7 @@ func (h *Hub) call(ctx context.Context, o order) (remote.Outcome, error) {
 	h.enqueue(ctx, j)
 	select {
 	case e := <-j.ended:
-		return h.outcome(j, h.reached(j, e))
+		return h.outcome(j, h.reached(j, *e))
 	case <-ctx.Done():
 		return remote.Outcome{}, attempt.Failed(context.Cause(ctx), o.phase)
 	}
@@ -174,7 +174,7 @@ func (h *Hub) closing() bool {
 func (j *job) end(e ending) {
 	if !j.taken {
 		j.taken = true
-		j.ended <- e
+		j.ended <- &e
 	}
 }
 

@@ -401,7 +401,7 @@ func TestResult(t *testing.T) {
 		"that it has not put":  {"w.1", remote.Result{Nonce: "n", Grant: 2, Put: "sha256:x"}, remote.Refused, true},
 		"of another operation": {"w.1", remote.Result{Nonce: "n", Grant: 2, Value: []byte(`{"produced":{}}`)}, remote.Refused, true},
 	} {
-		j := &job{order: order{role: remote.Verify, kind: "v"}, id: "j", nonce: "n", ended: make(chan ending, 1), holder: "w.1", grant: 2}
+		j := &job{order: order{role: remote.Verify, kind: "v"}, id: "j", nonce: "n", ended: make(chan *ending, 1), holder: "w.1", grant: 2}
 		h := &Hub{Options: Options{Warn: func(string) {}}, jobs: map[string]*job{"j": j}, journal: &journal{last: map[string]grantLine{}}, tally: newTally()}
 		if a := h.result(tt.who, "j", tt.r); a.State != tt.want || j.taken != tt.ends {
 			t.Errorf("a result %s: %+v, ended %t, want %s, %t", what, a, j.taken, tt.want, tt.ends)
