@@ -21,7 +21,8 @@ import (
 	"securebench/internal/redact"
 )
 
-const agentHelp = `List and show the agents that runs know by name, and fetch and remove their programs.
+const agentHelp = `List, show and check the agents that runs know by name, and fetch and remove their
+programs.
 
 What securebench knows of an agent is data: one file for each, of its own or in the
 folder that SECUREBENCH_AGENTS names, else in securebench/agents in your
@@ -42,10 +43,10 @@ type agentGroup struct{ *subcommand.Shell }
 // agentCommand returns the command group.
 func agentCommand(sh *subcommand.Shell) *cobra.Command {
 	g := agentGroup{sh}
-	c := &cobra.Command{Use: "agent", Short: "List and show agents; fetch and remove their programs", Long: agentHelp,
+	c := &cobra.Command{Use: "agent", Short: "List, show and check agents; fetch and remove their programs", Long: agentHelp,
 		Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench agent fetch codex@0.169.0\n  securebench agent list"}
-	c.AddCommand(g.fetchCommand(), g.listCommand(), g.showCommand(), g.removeCommand())
+	c.AddCommand(g.fetchCommand(), g.listCommand(), g.showCommand(), g.checkCommand(), g.removeCommand())
 	return c
 }
 
