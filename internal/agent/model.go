@@ -37,6 +37,8 @@ type Model struct {
 	// Files are the pack's public files, and Expect their digests when it was loaded.
 	Files  fs.FS
 	Expect map[string]string
+	// Examples returns the solved examples for tasks of a family; nil has none.
+	Examples func(family string) []harness.Turn
 }
 
 var _ Agent = (*Model)(nil)
@@ -55,6 +57,10 @@ func (m *Model) Prepare(_ context.Context, req Request, out Output) (Production,
 	}
 	if plan.Question == nil {
 		return nil, fmt.Errorf("the %s harness asks nothing", m.Name())
+	}
+	if m.Examples != nil {
+		plan.Question.Examples = m.Examples(req.View.Family())
+		plan.Metadata["few_shot"] = len(plan.Question.Examples)
 	}
 	if plan.Question.Parts, err = m.parts(plan.Question.User, req.View); err != nil {
 		return nil, err
@@ -153,6 +159,9 @@ func (p *asked) exchange(q model.Question, res model.Result) (map[string][]byte,
 	said := map[string]any{"system": q.System, "user": q.User, "attempt": q.Attempt, "answer": res.Answer, "requests": res.Tries}
 	if len(q.Tools) > 0 {
 		said["tools"] = q.Tools
+	}
+	if len(q.Examples) > 0 {
+		said["examples"] = q.Examples
 	}
 	if files := q.Files(); len(files) > 0 {
 		said["files"] = files

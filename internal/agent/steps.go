@@ -20,8 +20,14 @@ func stepsOf(q model.Question, res model.Result, secrets *redact.Registry) []byt
 			continue
 		}
 		r.Asked(t.Began, func(add func(trajectory.Step) bool) {
-			_ = (q.System == "" || add(trajectory.Step{Kind: trajectory.Message, Role: "system", Text: q.System})) &&
-				add(trajectory.Step{Kind: trajectory.Message, Role: "user", Text: q.User})
+			message := func(role, text string) bool {
+				return add(trajectory.Step{Kind: trajectory.Message, Role: role, Text: text})
+			}
+			going := q.System == "" || message("system", q.System)
+			for _, x := range q.Examples {
+				going = going && message("user", x.User) && message("assistant", x.Assistant)
+			}
+			_ = going && message("user", q.User)
 		})
 		took := time.Duration(t.Took)
 		end := trajectory.Step{By: trajectory.Relay, Kind: trajectory.Error, At: t.Began.Add(took), Took: took.Milliseconds(), Text: t.Error}

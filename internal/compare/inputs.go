@@ -10,6 +10,7 @@ import (
 	"securebench/internal/earlier"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/rowset"
 )
 
 // Kind is what of two runs' inputs differs.
@@ -211,11 +212,22 @@ func notes(runs []*earlier.Run) []string {
 		if n, m := was.Planned.Attempts, run.Manifest.Planned.Attempts; n != m {
 			out = append(out, fmt.Sprintf("%s have %d and %d attempts at each task", names, n, m))
 		}
+		if a, b := shown(was.Selection), shown(run.Manifest.Selection); a != b {
+			out = append(out, fmt.Sprintf("%s showed their models different solved examples: %s and %s", names, a, b))
+		}
 		if !slices.Equal(was.Labels, run.Manifest.Labels) {
 			out = append(out, fmt.Sprintf("%s have different labels: %s and %s", names, labels(was.Labels), labels(run.Manifest.Labels)))
 		}
 	}
 	return out
+}
+
+// shown names the solved examples of a run.
+func shown(s *rowset.Selection) string {
+	if s == nil || s.FewShot == nil {
+		return "none"
+	}
+	return redact.EscapeShort(s.FewShot.String(), 120)
 }
 
 func labels(all []string) string {

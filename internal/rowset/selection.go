@@ -16,7 +16,17 @@ type Selection struct {
 	Sample   int        `json:"sample,omitzero"`
 	Seed     string     `json:"seed,omitzero"` // a decimal number: JSON's are not exact
 	Shuffle  bool       `json:"shuffle,omitzero"`
+	FewShot  *Shown     `json:"few_shot,omitzero"`
 	Rows     Set        `json:"rows"` // positions, as [first, last]
+}
+
+// Shown says which rows were left out because a model was shown them as solved examples:
+// so many of each family.
+type Shown struct {
+	Count int      `json:"count"`
+	Tasks []string `json:"tasks"` // their ids
+	// Same are the ids of other rows that ask the same as one of them.
+	Same []string `json:"same,omitzero"`
 }
 
 // FormerRun names a run by its id and the Merkle root of its records.
@@ -52,5 +62,25 @@ func (s *Selection) String() string {
 	if s.Seed != "" {
 		add("--seed", s.Seed)
 	}
+	if f := s.FewShot; f != nil {
+		out = append(out, f.String())
+	}
 	return strings.Join(out, " ")
+}
+
+// String says in the words of the flag which rows were shown, and left out, and which were
+// left out with them.
+func (s *Shown) String() string {
+	list := func(ids []string) string {
+		quoted := make([]string, len(ids))
+		for i, id := range ids {
+			quoted[i] = redact.QuoteShort(id, 60)
+		}
+		return strings.Join(quoted, ", ")
+	}
+	text := fmt.Sprintf("--few-shot %d (left out, as solved examples: %s", s.Count, list(s.Tasks))
+	if len(s.Same) > 0 {
+		text += "; which ask the same: " + list(s.Same)
+	}
+	return text + ")"
 }

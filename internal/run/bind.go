@@ -49,6 +49,9 @@ func (r *Run) configuration() map[string]any {
 	if t.ScoreTimeouts {
 		c["score_timeouts"] = true
 	}
+	if e := r.work.Examples(); e != nil { // their rows have hidden values
+		c["examples"] = r.dir.Salt().Keyed("examples", "", e.Content())
+	}
 	f := r.facts()
 	maps.Copy(c, f.Settings)
 	if img, ok := r.scorer.Images[f.Image]; ok {

@@ -15,6 +15,12 @@ import (
 // they run.
 func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
 	limit := r.Limit
+	if d.Shots != nil {
+		if d.Examples, err = workload.ChooseExamples(ctx, r.Pack, r.Families, *d.Shots); err != nil {
+			return err
+		}
+		r.Choice.Examples = d.Examples
+	}
 	if r.Choice.Any() {
 		if r.rows, err = selection.Choose(ctx, r.Pack, r.Choice, limit); err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/rowset"
 	"securebench/internal/source"
+	"securebench/internal/workload"
 )
 
 // Choice says which rows are wanted: those that meet every condition that is
@@ -35,11 +36,13 @@ type Choice struct {
 	Seed     uint64
 	// Shuffle runs the rows in an order that follows from the seed.
 	Shuffle bool
+	// Examples, unless nil, are shown to a model, and so not among the rows.
+	Examples *workload.Examples
 }
 
 // Any reports whether anything is asked for.
 func (c Choice) Any() bool {
-	return len(c.Tasks)+len(c.Families)+len(c.Tags)+c.Sample > 0 || c.FailedIn != nil || c.Shuffle
+	return len(c.Tasks)+len(c.Families)+len(c.Tags)+c.Sample > 0 || c.FailedIn != nil || c.Shuffle || c.Examples != nil
 }
 
 // Check refuses patterns that cannot be read.
@@ -129,7 +132,7 @@ func (r *Rows) Record() *rowset.Selection {
 		return nil
 	}
 	c := r.choice
-	out := &rowset.Selection{Tasks: c.Tasks, Families: c.Families, Tags: c.Tags, Sample: c.Sample, Shuffle: c.Shuffle, Rows: r.set}
+	out := &rowset.Selection{Tasks: c.Tasks, Families: c.Families, Tags: c.Tags, Sample: c.Sample, Shuffle: c.Shuffle, FewShot: c.Examples.Record(), Rows: r.set}
 	if c.Sample > 0 || c.Shuffle {
 		out.Seed = strconv.FormatUint(c.Seed, 10)
 	}
@@ -164,6 +167,7 @@ type survey struct {
 	choice   Choice
 	failed   map[string]bool // ids
 	again    int             // rows of failed
+	shown    int             // rows that would be wanted and are shown as examples
 	found    []found
 	used     map[string]bool   // conditions that some row meets
 	there    map[string]*names // what rows have instead, by flag
@@ -201,6 +205,10 @@ func (s *survey) row(row pack.Row) {
 			s.again++
 		}
 		wanted = wanted && s.failed[row.ID]
+	}
+	if wanted && c.Examples.LeavesOut(row.Index) {
+		s.shown++
+		return
 	}
 	if wanted {
 		f := found{index: row.Index}
@@ -294,6 +302,8 @@ func (s *survey) unused() error {
 		return fault.As(fault.Refused, fmt.Errorf("every task of %s passed: there is nothing to run again", redact.Quote(c.FailedIn.Name)))
 	case s.failed != nil && !s.used["--failed-in"]:
 		return fault.As(fault.Refused, fmt.Errorf("none of the tasks that did not pass in %s is in this pack", redact.Quote(c.FailedIn.Name)))
+	case len(s.found) == 0 && s.shown > 0:
+		return fault.As(fault.Usage, errors.New("all of these rows are shown as solved examples: ask for fewer, or choose other rows"))
 	case len(s.found) == 0 && len(s.used) > 0:
 		return fault.As(fault.Usage, errors.New("no row of the pack meets all of these conditions"))
 	}

@@ -44,6 +44,10 @@ type Demands struct {
 	// Rows reports whether the row at a position is used; nil uses all that the
 	// limit leaves.
 	Rows func(index int) bool
+	// Shots, unless nil, has rows of the pack shown to the agent with their solutions.
+	// [ChooseExamples] chooses them, and Examples are those.
+	Shots    *Shots
+	Examples *Examples
 	// Lint adds warnings about checkers that are easy to deceive, and Leaks about
 	// copies of hidden files that agents get.
 	Lint, Leaks bool
@@ -174,6 +178,10 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if w.limit >= 0 && row.Index >= w.limit || w.demands.Rows != nil && !w.demands.Rows(row.Index) {
 		return
 	}
+	if err := w.demands.Examples.use(row); err != nil {
+		w.problem(row.Pos, "ask for fewer examples, or leave its rows out with --family", err)
+		return
+	}
 	t, err := build()
 	if err != nil {
 		w.problem(row.Pos, "", err)
@@ -295,6 +303,9 @@ func (w *Workload) OpenFiles() (family.Files, error) {
 	f, err := family.OpenFiles(w.PublicRoot(), w.EvalRoot(), w.PublicFiles, w.EvalFiles)
 	return f, fault.As(fault.Pack, err)
 }
+
+// Examples are the rows that are shown to the agent with their solutions; nil is none.
+func (w *Workload) Examples() *Examples { return w.demands.Examples }
 
 // Judged is the number of used rows that a judge decides.
 func (w *Workload) Judged() int { return w.judged.rows }

@@ -31,16 +31,37 @@ type Model struct {
 	Effort      string   // of the reasoning
 	Seed        *int64   // of the first attempt; each further one adds 1
 	Stop        []string
+	Shots       int // solved examples before each question; 0 is none
 }
 
 // Question is what a model is asked about a task.
 type Question struct {
 	System, User string
+	// Examples are questions with their answers, which come before that of the user.
+	Examples []Turn
 	// Parts are what User says with the pictures and documents of the task in their
 	// places; nil without any.
 	Parts []Part
 	// Tools are what the model may call; nothing is called.
 	Tools []Tool
+}
+
+// Turn is a question with its answer.
+type Turn struct {
+	User      string `json:"user"`
+	Assistant string `json:"assistant"`
+}
+
+// Size is how long a question is without its files, in bytes.
+func (q Question) Size() int {
+	n := len(q.System) + len(q.User)
+	for _, x := range q.Examples {
+		n += len(x.User) + len(x.Assistant)
+	}
+	for _, t := range q.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return n
 }
 
 // Part is a piece of a question: a text, or a file.
@@ -77,12 +98,17 @@ func ParseModel(c config.Harness) (Harness, source.Problems) { return parse(c, p
 
 func parseModel(p *parser) Harness {
 	p.closed(append([]string{"api", "model", "api_key_env", "system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop",
-		"timeout_seconds", "budget", "prices"}, addressKeys()...)...)
+		"few_shot", "timeout_seconds", "budget", "prices"}, addressKeys()...)...)
 	h := &modelHarness{timeout: p.timeout()}
 	at := p.asked(&h.model)
 	p.credential(&h.model.Address, at.key, p.keyVariable(at.key))
 	h.model.System = p.text("system")
 	p.sampling(&h.model)
+	if n, what := p.get("few_shot"); n != nil {
+		i, problem := n.Int(what, 1, maxShots)
+		h.model.Shots = int(i)
+		p.ps.Note(problem)
+	}
 	for _, key := range lacks(at.name) {
 		if n, what := p.get(key); n != nil {
 			p.ps.Add(n.Pos, "remove it, or use another api", "%s: the %s API has no such setting", what, at.name)
@@ -187,6 +213,9 @@ func (p *parser) text(key string) (s string) {
 	source.Optional(&p.ps, p.cfg, p.section+"."+key, &s, (*source.Node).Str)
 	return s
 }
+
+// maxShots is how many solved examples a question may have.
+const maxShots = 64
 
 // maxStops is how many texts may end an answer, as providers have it.
 const maxStops = 4
@@ -315,6 +344,15 @@ func (h *modelHarness) Check(v task.AgentView) (workspace.Options, error) {
 	}
 	_, err := toolsOf(v)
 	return workspace.Options{}, err
+}
+
+// Shows reports whether a harness can show a task, with a text as its answer, before it asks
+// about another one: files and tools are not shown.
+func Shows(h Harness, v task.AgentView) bool {
+	x := v.Extraction()
+	tools, _ := v.Get("tools")
+	_, err := h.Check(v)
+	return err == nil && x.Mode == task.FromStdout && x.Kind == task.Text && len(v.Assets()) == 0 && tools.Value == nil
 }
 
 // Plan plans the question. There is no command.

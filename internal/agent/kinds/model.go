@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
@@ -22,6 +23,8 @@ type asked struct {
 	*configured
 	client *model.Client // nil until it is prepared
 	files  *pack.Public  // likewise; nil is none
+	// examples are shown before questions about tasks of a family.
+	examples map[string][]harness.Turn
 }
 
 // openModel sets up an agent that only asks a model.
@@ -37,12 +40,31 @@ func openModel(h harness.Harness) setup.Opener {
 
 func (m *asked) Demands() workload.Demands {
 	check := agent.Answerable(m.harness)
-	return workload.Demands{Image: family.Family.RunsIn, Task: func(row pack.Row, t task.Task) error {
+	var shots *workload.Shots
+	if n := m.needs.Model.Shots; n > 0 {
+		shots = &workload.Shots{Count: n, Fits: func(v task.AgentView) bool { return harness.Shows(m.harness, v) }}
+	}
+	return workload.Demands{Shots: shots, Image: family.Family.RunsIn, Task: func(row pack.Row, t task.Task) error {
 		if err := check(t.Agent()); err != nil {
 			return err
 		}
 		return agent.Attachable(row.Public(), t.Agent())
 	}}
+}
+
+// Loaded puts the examples into words, as the questions are.
+func (m *asked) Loaded(_ context.Context, w *workload.Workload) error {
+	m.examples = map[string][]harness.Turn{}
+	for _, name := range w.Families.Names() {
+		for _, x := range w.Examples().Of(name) {
+			plan, err := m.harness.Plan(x.View)
+			if err != nil {
+				return fault.As(fault.Pack, fmt.Errorf("showing the task %q as an example: %w", x.View.ID(), err))
+			}
+			m.examples[name] = append(m.examples[name], harness.Turn{User: plan.Question.User, Assistant: x.Solution})
+		}
+	}
+	return nil
 }
 
 // Prepare sees that the provider has the model.
@@ -75,7 +97,15 @@ func (m *asked) Agent(on setup.Ground) (agent.Agent, error) {
 		m.client.Keep(answers, accounts)
 	}
 	return &agent.Model{Harness: m.harness, Client: m.client, Limit: m.Config.Limits.Produce, Secrets: m.Secrets, Bounds: scoring.Bounds(m.Config.Limits),
-		Files: m.files, Expect: on.Work.PublicFiles}, nil
+		Files: m.files, Expect: on.Work.PublicFiles, Examples: m.shown()}, nil
+}
+
+// shown returns the examples by family, nil if the operator wants none.
+func (m *asked) shown() func(string) []harness.Turn {
+	if m.needs.Model.Shots == 0 {
+		return nil
+	}
+	return func(family string) []harness.Turn { return m.examples[family] }
 }
 
 // Close closes the pack's files.
@@ -96,9 +126,6 @@ func (m *asked) question(v task.AgentView) (bytes, files int) {
 	if err != nil {
 		return payload(v) // which the run refuses
 	}
-	bytes = len(p.Question.System) + len(p.Question.User)
-	for _, t := range p.Question.Tools {
-		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
-	}
-	return bytes, len(v.Assets())
+	p.Question.Examples = m.examples[v.Family()]
+	return p.Question.Size(), len(v.Assets())
 }

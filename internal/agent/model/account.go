@@ -110,14 +110,11 @@ func (c *Client) most(q Question) Usage {
 	if output <= 0 {
 		output = unboundedOutput
 	}
-	size := len(q.System) + len(q.User) + q.Form.size()
+	size := q.Size() + q.Form.size()
 	for _, p := range q.Parts {
 		if p.Type != "" {
 			size += 4 * fileTokens
 		}
-	}
-	for _, t := range q.Tools {
-		size += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
 	return Usage{Input: int64(size+3) / 4, Output: output, Guessed: true}
 }

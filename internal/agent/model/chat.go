@@ -47,6 +47,9 @@ func askChat(set harness.Model, q Question) any {
 	if q.System != "" {
 		r.Messages = append(r.Messages, message{q.System, "system"})
 	}
+	for _, x := range q.Examples {
+		r.Messages = append(r.Messages, message{x.User, "user"}, message{x.Assistant, "assistant"})
+	}
 	r.Messages = append(r.Messages, message{chatContent(q), "user"})
 	r.Model, r.Temperature, r.Effort, r.Stop = set.Model, set.Temperature, set.Effort, set.Stop
 	if set.BaseURL == vendor {

@@ -37,7 +37,10 @@ func askGemini(set harness.Model, q Question) any {
 			return object{"inlineData": object{"data": p.Data, "mimeType": p.Type}}
 		})
 	}
-	r.Contents = []geminiContent{{parts, "user"}}
+	for _, x := range q.Examples {
+		r.Contents = append(r.Contents, geminiContent{[]any{object{"text": x.User}}, "user"}, geminiContent{[]any{object{"text": x.Assistant}}, "model"})
+	}
+	r.Contents = append(r.Contents, geminiContent{parts, "user"})
 	if q.System != "" {
 		r.System.Parts = []any{object{"text": q.System}}
 	}

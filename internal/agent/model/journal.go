@@ -238,6 +238,9 @@ func (c *Client) journalKey(q Question) string {
 	if len(q.Tools) > 0 {
 		named["tools"] = q.Tools
 	}
+	if len(q.Examples) > 0 {
+		named["examples"] = q.Examples
+	}
 	if files := q.Files(); len(files) > 0 {
 		named["files"] = files
 	}

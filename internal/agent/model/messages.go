@@ -29,6 +29,10 @@ func askMessages(set harness.Model, q Question) any {
 	if q.System != "" {
 		system = []block{{q.System, "text"}}
 	}
+	var messages []message
+	for _, x := range q.Examples {
+		messages = append(messages, message{[]any{block{x.User, "text"}}, "user"}, message{[]any{block{x.Assistant, "text"}}, "assistant"})
+	}
 	content := []any{block{q.User, "text"}}
 	if q.Parts != nil {
 		content = contentOf(q.Parts, func(text string) any { return block{text, "text"} }, messagesFile)
@@ -44,7 +48,7 @@ func askMessages(set harness.Model, q Question) any {
 		Tools       []messagesTool `json:"tools,omitzero"`
 		Choice      choice         `json:"tool_choice,omitzero"`
 		Stream      bool           `json:"stream"`
-	}{set.MaxTokens, []message{{content, "user"}}, set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, tools, forced, true}
+	}{set.MaxTokens, append(messages, message{content, "user"}), set.Model, set.Temperature, effort{set.Effort}, set.Stop, system, tools, forced, true}
 }
 
 // messagesTool is a tool as the API has it.

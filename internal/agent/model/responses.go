@@ -54,10 +54,18 @@ func responsesTools(q Question) []function {
 	return out
 }
 
-// responsesInput is the user's text, or a message with files.
+// responsesInput is the user's text, or messages with examples or files.
 func responsesInput(q Question) any {
-	if q.Parts == nil {
+	if q.Parts == nil && q.Examples == nil {
 		return q.User
+	}
+	said := func(content any, role string) any { return object{"content": content, "role": role, "type": "message"} }
+	var messages []any
+	for _, x := range q.Examples {
+		messages = append(messages, said(x.User, "user"), said(x.Assistant, "assistant"))
+	}
+	if q.Parts == nil {
+		return append(messages, said(q.User, "user"))
 	}
 	content := contentOf(q.Parts, func(text string) any { return object{"text": text, "type": "input_text"} }, func(p harness.Part) any {
 		if p.Type == picture.PDF {
@@ -65,7 +73,7 @@ func responsesInput(q Question) any {
 		}
 		return object{"image_url": dataURL(p), "type": "input_image"}
 	})
-	return []any{object{"content": content, "role": "user", "type": "message"}}
+	return append(messages, said(content, "user"))
 }
 
 // outputItem is a part of an answer.

@@ -54,7 +54,7 @@ func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say i
 	t.answer.Reasoning = strings.ToValidUTF8(t.answer.Reasoning, "\uFFFD")
 	t.answer.Usage = t.answer.Usage.sane()
 	if t.err == nil || t.heard {
-		t.answer.Usage = t.answer.Usage.guess(len(q.System)+len(q.User), len(t.answer.Text)+len(t.answer.Called))
+		t.answer.Usage = t.answer.Usage.guess(q.Size(), len(t.answer.Text)+len(t.answer.Called))
 	}
 	t.answer.Model, t.answer.Stop = c.name(t.answer.Model), c.name(t.answer.Stop)
 	switch {
