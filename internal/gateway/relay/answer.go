@@ -122,11 +122,11 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 	defer cancel()
 	q := newQueue(a.ahead)
 	defer q.close()
-	counter := x.dialect.wire.NewStream(a.pool)
-	defer counter.Close()
+	stream := a.stream(ctx, q, x)
+	defer stream.Release()
 	finished := make(chan error, 1)
 	go func() {
-		err := a.readStream(ctx, from, counter, q, x)
+		err := a.readStream(from, stream, x)
 		q.end()
 		finished <- err
 	}()
@@ -144,14 +144,14 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 	left := err != nil || ctx.Err() != nil
 	cancel() // the reading, if the agent has left
 	err = <-finished
-	x.usage, x.exact = counter.Usage(x.sent)
-	if ending, ok := counter.Ending(); ok {
+	x.usage, x.exact = stream.Usage(x.sent)
+	if ending, ok := stream.Ending(); ok {
 		a.answers.answered(x, ending)
 	}
 	switch {
 	case errors.Is(err, wire.ErrTooLong):
 		x.Reason = responseLong
-	case counter.Done(): // agents may leave before the connection ends
+	case stream.Done(): // agents may leave before the connection ends
 	case left:
 		x.Reason = agentLeft
 	default:
@@ -162,25 +162,23 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 	}
 }
 
-// readStream reads a stream until it ends. The key is removed before anything
-// is counted, traced or passed on: first from the bytes, then from the texts that
-// events bring in pieces.
-func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *wire.Stream, q *queue, x *exchange) error {
-	whole := x.dialect.wire.NewRedactor(&a.relay.secrets, a.pool, x.hidden, func(event []byte) error {
-		x.response.add(event)
-		err := q.put(ctx, event)
+// stream returns what reads a stream of events, counts what it costs and passes it on.
+func (a *Attempt) stream(ctx context.Context, q *queue, x *exchange) *wire.Stream {
+	return x.dialect.wire.NewStream(&a.relay.secrets, a.pool, x.hidden, func(events []byte) error {
+		x.response.add(events)
+		err := q.put(ctx, events)
 		if x.said != nil {
-			x.said.Events(event)
+			x.said.Events(events)
 		}
 		return err
 	})
-	defer whole.Release()
-	clean := a.relay.secrets.Writer(writerFunc(func(p []byte) (int, error) {
-		if _, err := counter.Write(p); err != nil {
-			return 0, err
-		}
-		return whole.Write(p)
-	}))
+}
+
+// readStream reads a stream until it ends. The key is removed before anything
+// is counted, traced or passed on: first from the bytes, then from the texts that
+// events bring in pieces.
+func (a *Attempt) readStream(from io.Reader, stream *wire.Stream, x *exchange) error {
+	clean := a.relay.secrets.Writer(stream)
 	piece := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(piece)
@@ -190,14 +188,9 @@ func (a *Attempt) readStream(ctx context.Context, from io.Reader, counter *wire.
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return errors.Join(clean.Close(), whole.Close())
+			return errors.Join(clean.Close(), stream.Close())
 		case err != nil:
 			return err
 		}
 	}
 }
-
-type writerFunc func(p []byte) (int, error)
-
-// Write calls the function.
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

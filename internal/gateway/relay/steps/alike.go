@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 	"securebench/internal/trajectory"
 )
@@ -63,13 +64,20 @@ func (a *Answer) alike(name, data []byte) (upstream.Text, bool) {
 	if from == 0 || from >= to || !bytes.HasPrefix(data, s.before) || !bytes.HasSuffix(data, s.after) || !bytes.Equal(name, s.name) {
 		return "", false
 	}
-	v := jsontext.Value(data[from:to])
+	text, ok := quoted(data[from:to])
+	return text, ok && text != "" && (s.sure || a.proves(name))
+}
+
+// quoted returns the text of a string, and reports whether it is one.
+func quoted(v jsontext.Value) (text upstream.Text, ok bool) {
+	if in := v[1:]; len(in) > 0 && v[0] == '"' && in[len(in)-1] == '"' && wire.Plain(in[:len(in)-1]) {
+		return upstream.Text(in[:len(in)-1]), true
+	}
 	if v[0] != '"' || !isJSON(v) {
 		return "", false
 	}
-	var text upstream.Text
 	_ = text.UnmarshalJSON(v) // which is a string
-	return text, text != "" && (s.sure || a.proves(name))
+	return text, true
 }
 
 // proves reports whether an event of the shape says what its string is, whatever it is: one

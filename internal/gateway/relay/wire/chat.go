@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,14 +18,13 @@ const plainChat = " enable_thinking frequency_penalty function_call functions in
 // Chat is OpenAI's Chat Completions, as many servers have it.
 func Chat() *Dialect {
 	const delta = "choices.delta."
-	values, frame := chatValues(), places("", "", "choices")
-	return &Dialect{request: (*checker).chat,
-		event: func(m *meter, _, data []byte) { chatEvent(m, values, data) },
+	counted := chatValues()
+	values := places("", "", counted)
+	return &Dialect{request: (*checker).chat, event: chatEvent, value: (*meter).chat,
 		whole: func(m *meter, body []byte) bool { return chatWhole(m, values, body) },
-		hides: func(data []byte) bool { return chatHides(frame, data) },
-		texts: places(below(delta, "content content.text content.thinking content.thinking.text reasoning_content reasoning refusal"+
+		places: places(below(delta, "content content.text content.thinking content.thinking.text reasoning_content reasoning refusal"+
 			" reasoning_details.text reasoning_details.summary tool_calls.function.arguments tool_calls.custom.input function_call.arguments"),
-			"choices.index "+below(delta, "tool_calls.index content.type reasoning_details.index"), "")}
+			"choices.index "+below(delta, "tool_calls.index content.type reasoning_details.index"), "choices "+counted)}
 }
 
 // askUsage asks for what a stream has used. Without it, a provider does not say.
@@ -342,14 +340,4 @@ func (c *checker) linked(name string, v jsontext.Value) error {
 // below returns the paths of names that lie below another.
 func below(path, names string) string {
 	return path + strings.Join(strings.Fields(names), " "+path)
-}
-
-// chatHides reports whether an event has the usage, and no part of an answer.
-func chatHides(frame *place, data []byte) bool {
-	if !bytes.Contains(data, []byte(`"usage"`)) {
-		return false
-	}
-	hides := false
-	w := walker{each: func(_ string, v jsontext.Value) { hides = v.Kind() == '[' && empty(v) }}
-	return w.walk(data, frame) && hides
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -10,19 +11,16 @@ import (
 )
 
 // chatValues are what is counted of an answer, and of the pieces of one.
-func chatValues() *place {
+func chatValues() string {
 	const said = "content refusal reasoning_content reasoning tool_calls function_call"
-	return places("", "", "error usage choices.finish_reason "+below("choices.delta.", said)+" "+below("choices.message.", said))
+	return "error usage choices.finish_reason " + below("choices.delta.", said) + " " + below("choices.message.", said)
 }
 
-// chatEvent reads an event.
-func chatEvent(m *meter, values *place, data []byte) {
-	if string(data) == "[DONE]" {
-		m.done = true
-		return
-	}
-	w := walker{each: m.chat}
-	w.walk(data, values)
+// chatEvent reads what an event is beside its values. One that has the usage and no part of
+// an answer comes because it was asked for.
+func chatEvent(m *meter, _, data []byte) {
+	m.done = m.done || string(data) == "[DONE]"
+	m.bare = m.bare && bytes.Contains(data, []byte(`"usage"`))
 }
 
 // chatWhole reads an answer that is one JSON text.
@@ -45,6 +43,8 @@ func (m *meter) chat(path string, v jsontext.Value) {
 		return
 	}
 	switch strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(path, "choices."), "delta."), "message.") {
+	case "choices":
+		m.bare = v.Kind() == '[' && empty(v)
 	case "finish_reason":
 		if stop, _ := text(v); stop != "" {
 			m.end.stop, m.done = stop, true

@@ -1,17 +1,22 @@
 package wire
 
-import "securebench/internal/redact"
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"securebench/internal/redact"
+)
 
 // Dialect reads the requests and answers of an API.
 type Dialect struct {
 	// request checks a body, and returns what is to be sent.
 	request func(c *checker, body []byte) ([]byte, error)
-	event   func(m *meter, name, data []byte) // of a stream
+	// event reads an event of a stream, once value has had what the walk found.
+	event func(m *meter, name, data []byte)
+	// value reads a value at one of the places.
+	value func(m *meter, path string, v jsontext.Value)
 	// whole reads an answer that is one JSON text, and reports whether it is an answer.
-	whole func(m *meter, body []byte) bool
-	texts *place // that events bring in pieces
-	// hides says which events of a stream come because the request was changed; nil is none.
-	hides func(data []byte) bool
+	whole  func(m *meter, body []byte) bool
+	places *place // the texts that events bring in pieces, and the values that count
 }
 
 // Request checks a request.
@@ -24,26 +29,15 @@ func (d *Dialect) Request(body []byte, asked Asked, p Policy) (Request, error) {
 	return c.finish(body)
 }
 
-// NewStream returns the counter of a stream, which keeps at most an event at a
-// time. It must be closed.
-func (d *Dialect) NewStream(pool *Pool) *Stream {
-	s := &Stream{m: newMeter(), pool: pool}
-	s.events.Each = func(name, data []byte) error {
-		d.event(&s.m, name, data)
-		return nil
+// NewStream returns the reader of a stream, which passes events on to a function, which
+// keeps nothing of them. It must be closed, or released. The answer to a request with
+// hidden events loses these.
+func (d *Dialect) NewStream(secrets *redact.Registry, pool *Pool, hidden bool, out func(events []byte) error) *Stream {
+	s := &Stream{dialect: d, pool: pool, out: out, hidden: hidden, m: newMeter(), redactor: redactor{secrets: secrets}}
+	if d.value != nil {
+		s.walker.each = func(path string, v jsontext.Value) { d.value(&s.m, path, v) }
 	}
 	return s
-}
-
-// NewRedactor returns a redactor that passes events on to a function, which keeps
-// nothing of them. It must be closed, or released. The answer to a request with hidden
-// events loses these.
-func (d *Dialect) NewRedactor(secrets *redact.Registry, pool *Pool, hidden bool, out func(events []byte) error) *Redactor {
-	r := &Redactor{secrets: secrets, pool: pool, out: out, places: d.texts}
-	if hidden {
-		r.drop = d.hides
-	}
-	return r
 }
 
 // Whole returns the usage of a response that is one JSON text.

@@ -10,12 +10,11 @@ import (
 // are in the path.
 func Gemini() *Dialect {
 	const parts = "candidates.content.parts."
-	values := geminiValues()
-	return &Dialect{request: (*checker).gemini,
-		event: func(m *meter, _, data []byte) { geminiEvent(m, values, data) },
+	values := places("", "", geminiValues)
+	return &Dialect{request: (*checker).gemini, event: func(*meter, []byte, []byte) {}, value: (*meter).gemini,
 		whole: func(m *meter, body []byte) bool { return geminiWhole(m, values, body) },
-		texts: places(below(parts, "text executableCode.code functionCall.partialArgs.stringValue"),
-			"candidates.index "+below(parts, "thought functionCall.partialArgs.jsonPath"), "")}
+		places: places(below(parts, "text executableCode.code functionCall.partialArgs.stringValue"),
+			"candidates.index "+below(parts, "thought functionCall.partialArgs.jsonPath"), geminiValues)}
 }
 
 // googleName returns a name as it is compared. Google's APIs take a field by two names,

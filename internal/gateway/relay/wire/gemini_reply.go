@@ -13,15 +13,8 @@ func geminiStops() []string {
 }
 
 // geminiValues are what is counted of an answer, and of the pieces of one.
-func geminiValues() *place {
-	return places("", "", "error usageMetadata promptFeedback.blockReason candidates.finishReason candidates.content.parts")
-}
-
-// geminiEvent reads an event.
-func geminiEvent(m *meter, values *place, data []byte) {
-	w := walker{each: m.gemini}
-	w.walk(data, values)
-}
+const geminiValues = "error usageMetadata promptFeedback.blockReason candidates.finishReason" +
+	" candidates.content.parts candidates.content.parts.functionCall"
 
 // geminiWhole reads an answer that is one JSON text.
 func geminiWhole(m *meter, values *place, body []byte) bool {
@@ -53,8 +46,12 @@ func (m *meter) gemini(path string, v jsontext.Value) {
 			m.end.stop, m.done = stop, true
 			m.end.declined = m.end.declined || slices.Contains(geminiStops(), stop)
 		}
-	default:
-		m.geminiParts(v)
+	case path == "candidates.content.parts.functionCall":
+		m.calls++
+		m.end.said = true
+	case path == "candidates.content.parts":
+		m.said(v)
+		m.end.said = m.end.said || geminiSays(v)
 	}
 }
 
@@ -75,10 +72,10 @@ func members(v jsontext.Value, each func(quoted, value jsontext.Value)) bool {
 	}) == nil
 }
 
-// geminiParts counts the parts of an answer, which come with every event.
-func (m *meter) geminiParts(v jsontext.Value) {
-	m.said(v)
-	_ = array(v, func(part jsontext.Value) error { // what is no list has no parts
+// geminiSays reports whether the parts of an answer, which come with every event, are more
+// than blanks and thoughts.
+func geminiSays(parts jsontext.Value) (says bool) {
+	_ = array(parts, func(part jsontext.Value) error { // what is no list has no parts
 		said, thought := false, false
 		members(part, func(quoted, value jsontext.Value) {
 			switch string(quoted) {
@@ -87,16 +84,12 @@ func (m *meter) geminiParts(v jsontext.Value) {
 				said = !ok || strings.TrimSpace(s) != ""
 			case `"thought"`:
 				thought = value.Kind() == 't'
-			case `"functionCall"`:
-				if !absent(value) {
-					m.calls++
-					m.end.said = true
-				}
 			}
 		})
-		m.end.said = m.end.said || said && !thought
+		says = says || said && !thought
 		return nil
 	})
+	return says
 }
 
 // geminiUsage takes over what an answer says of its usage, with every event.

@@ -129,15 +129,15 @@ func text(v jsontext.Value) (string, bool) {
 	if v.Kind() != '"' || len(v) < 2 {
 		return "", false
 	}
-	if in := v[1 : len(v)-1]; plain(in) {
+	if in := v[1 : len(v)-1]; Plain(in) {
 		return string(in), true
 	}
 	out, err := jsontext.AppendUnquote(nil, v)
 	return string(out), err == nil
 }
 
-// plain reports whether a part of a string means itself, as most do.
-func plain(v []byte) bool {
+// Plain reports whether a part of a string means itself, as most do.
+func Plain(v []byte) bool {
 	for _, c := range v {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {
 			return false

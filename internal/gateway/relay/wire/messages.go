@@ -20,7 +20,7 @@ var clientTool = lazyregexp.New(`^(custom|(bash|text_editor|computer|memory)_[0-
 // Messages is Anthropic's Messages API, and its counting of tokens.
 func Messages() *Dialect {
 	return &Dialect{request: (*checker).messages, event: typedEvent, whole: typedWhole,
-		texts: places("delta.text delta.partial_json delta.thinking delta.signature", "type index", "")}
+		places: places("delta.text delta.partial_json delta.thinking delta.signature", "type index", "")}
 }
 
 // messages checks a request.

@@ -15,7 +15,7 @@ type place struct {
 	name, path string
 	text       bool // a string that continues those of earlier events
 	label      bool // tells texts apart that are in the same place of the object that it is in
-	value      bool // of whatever kind; nothing below it is looked for
+	value      bool // of whatever kind
 	below      []*place
 }
 
@@ -120,8 +120,21 @@ func (w *walker) object(p *place) bool {
 // member reads what is at a place, nil for any other.
 func (w *walker) member(p *place) bool {
 	w.blank()
+	start := w.At
+	if !w.at(p) {
+		return false
+	}
+	if p != nil && p.value && w.each != nil {
+		w.each(p.path, w.Text[start:w.At:w.At])
+	}
+	return true
+}
+
+// at reads a member, or an element of one.
+func (w *walker) at(p *place) bool {
+	w.blank()
 	switch c := w.Next(); {
-	case p == nil || p.value:
+	case p == nil:
 	case c == '{' && len(p.below) > 0:
 		return w.object(p)
 	case c == '[' && (len(p.below) > 0 || p.text):
@@ -138,9 +151,6 @@ func (w *walker) member(p *place) bool {
 	case p.label:
 		w.labels = append(append(append(w.labels, p.name...), v[:min(len(v), 100)]...), ' ')
 	}
-	if p != nil && p.value && w.each != nil {
-		w.each(p.path, v)
-	}
 	return true
 }
 
@@ -150,7 +160,7 @@ func (w *walker) array(p *place) bool {
 		return false
 	}
 	for first := true; !w.Skip(']'); first = false {
-		if !first && !w.Skip(',') || !w.member(p) {
+		if !first && !w.Skip(',') || !w.at(p) {
 			return false
 		}
 	}

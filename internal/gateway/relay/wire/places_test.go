@@ -15,7 +15,7 @@ import (
 
 // sample has places of all kinds.
 func sample() *place {
-	return places("delta delta.text choices.delta.content", "type choices.index choices.delta.kind", "usage choices.stop")
+	return places("delta delta.text choices.delta.content", "type choices.index choices.delta.kind", "usage choices choices.stop delta")
 }
 
 // decoded finds what a walker finds, with a decoder.
@@ -31,8 +31,6 @@ func decoded(data []byte, root *place) (out []string, ok bool) {
 	read = func(p *place, v jsontext.Value, labels *string) {
 		in := jsontext.NewDecoder(bytes.NewReader(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 		switch {
-		case p.value:
-			values = append(values, p.path+"="+string(v))
 		case v.Kind() == '{' && len(p.below) > 0:
 			own, first := "", len(texts)
 			_, _ = in.ReadToken()
@@ -43,6 +41,9 @@ func decoded(data []byte, root *place) (out []string, ok bool) {
 				value = slices.Clone(value)
 				if c := p.at(quoted); c != nil {
 					read(c, value, &own)
+					if c.value {
+						values = append(values, c.path+"="+string(value))
+					}
 				}
 			}
 			for i := range texts[first:] {

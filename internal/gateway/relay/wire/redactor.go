@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -20,23 +19,15 @@ const (
 	maxWaits   = 1 << 20
 )
 
-// Redactor removes secrets from the texts that a stream of server-sent events
-// brings in pieces: what an event begins, the next one may continue. It passes events on
+// redactor removes secrets from the texts that a stream of server-sent events
+// brings in pieces: what an event begins, the next one may continue. It makes events ready
 // whole and in their order, and unchanged unless a secret is in their texts. An event
 // whose text ends as a secret begins waits, with those behind it, for the next piece of
 // the same text. It does not look at the bytes of an event itself, which are redacted
-// before. It is not safe for concurrent use.
-type Redactor struct {
+// before.
+type redactor struct {
 	secrets *redact.Registry
-	out     func(events []byte) error
-	pool    *Pool
-	places  *place
-	drop    func(data []byte) bool // says which events the agent does not get; nil is none
-	held    int64
-	raw     []byte // the event that has not ended
-	line    int    // where its last line begins
 	ready   []byte // events to pass on
-	walker  walker
 	parts   []*part
 	waiting []*waiting
 	waits   int // bytes of these
@@ -71,106 +62,15 @@ type piece struct {
 	left int // bytes that have not come out
 }
 
-// Write reads a piece of the stream, of any size. What is ready then is passed on
-// at once.
-func (r *Redactor) Write(p []byte) (int, error) {
-	n := len(p)
-	for usual := true; len(p) > 0; {
-		end, read := 0, r.event
-		if usual && len(r.raw) == 0 {
-			end = eventEnd(p)
-			usual = end > 0 // or each event would look through all the others
-		}
-		if end == 0 {
-			end, read = bytes.IndexByte(p, '\n')+1, r.add
-		}
-		if end == 0 {
-			end = len(p)
-		}
-		if err := read(p[:end]); err != nil {
-			return 0, err
-		}
-		p = p[end:]
-	}
-	if err := r.pass(); err != nil {
-		return 0, err
-	}
-	if len(r.raw) == 0 && cap(r.raw) > keepLine {
-		r.raw = nil
-	}
-	if len(r.raw) > 2*maxEvent || !r.pool.Resize(&r.held, int64(cap(r.raw)+cap(r.ready)+3*r.waits)) {
-		return 0, ErrTooLong
-	}
-	return n, nil
-}
-
-// eventEnd returns where the event ends with which p begins, 0 if that is not
-// there or takes a closer look.
-func eventEnd(p []byte) int {
-	i := bytes.Index(p, []byte("\n\n"))
-	if i <= 0 || p[0] == '\n' || bytes.IndexByte(p[:i], '\r') >= 0 {
-		return 0
-	}
-	return i + 2
-}
-
-// add reads a line or a part of one.
-func (r *Redactor) add(p []byte) error {
-	r.raw = append(r.raw, p...)
-	if p[len(p)-1] != '\n' {
-		return nil
-	}
-	blank := len(bytes.TrimRight(r.raw[r.line:], "\r\n")) == 0
-	if r.line = len(r.raw); !blank {
-		return nil
-	}
-	err := r.event(r.raw)
-	r.raw, r.line = r.raw[:0], 0
-	return err
-}
-
-// pass passes on what is ready.
-func (r *Redactor) pass() error {
-	if len(r.ready) == 0 {
-		return nil
-	}
-	err := r.out(r.ready)
-	if r.ready = r.ready[:0]; cap(r.ready) > keepLine {
-		r.ready = nil
-	}
-	return err
-}
-
-// Close passes on what is left, and gives the memory back.
-func (r *Redactor) Close() error {
-	err := r.flush()
-	r.ready = append(r.ready, r.raw...)
-	err = errors.Join(err, r.pass())
-	r.Release()
-	return err
-}
-
-// Release gives the memory back.
-func (r *Redactor) Release() {
-	r.raw, r.ready, r.parts, r.waiting, r.waits = nil, nil, nil, nil, 0
-	r.pool.Resize(&r.held, 0)
-}
-
-// event makes an event ready, or has it wait.
-func (r *Redactor) event(raw []byte) error {
-	data := dataOf(raw)
-	if data != nil && r.drop != nil && r.drop(data) {
-		return nil
-	}
-	if w := &r.walker; data == nil || !w.walk(data, r.places) {
-		w.texts = w.texts[:0]
-	}
-	if data != nil && len(r.walker.texts) == 0 && !isPing(data) {
+// event makes an event ready, or has it wait. Its texts are parts of its data, which is nil
+// if it has none.
+func (r *redactor) event(raw, data []byte, texts []found) error {
+	if data != nil && len(texts) == 0 && !isPing(data) {
 		if err := r.flush(); err != nil {
 			return err
 		}
 	}
-	e, err := r.read(raw)
+	e, err := r.read(raw, texts)
 	if err != nil {
 		return err
 	}
@@ -196,8 +96,8 @@ func isPing(data []byte) bool {
 }
 
 // read reads the texts of an event. It returns nil if they came out as they are.
-func (r *Redactor) read(raw []byte) (e *waiting, err error) {
-	for i, f := range r.walker.texts {
+func (r *redactor) read(raw []byte, texts []found) (e *waiting, err error) {
+	for i, f := range texts {
 		p, err := r.part(f.key)
 		if err != nil {
 			return nil, err
@@ -210,7 +110,7 @@ func (r *Redactor) read(raw []byte) (e *waiting, err error) {
 			continue
 		}
 		if e == nil {
-			e = r.waiter(raw)
+			e = waiter(raw, texts)
 		}
 		t := &e.texts[i]
 		t.out = t.out[:0]
@@ -222,16 +122,16 @@ func (r *Redactor) read(raw []byte) (e *waiting, err error) {
 }
 
 // waiter returns an event that may wait, whose texts are unchanged.
-func (r *Redactor) waiter(raw []byte) *waiting {
+func waiter(raw []byte, texts []found) *waiting {
 	e := &waiting{raw: bytes.Clone(raw)}
-	for _, f := range r.walker.texts {
+	for _, f := range texts {
 		e.texts = append(e.texts, phrase{f.start, f.end, bytes.Clone(f.text), bytes.Clone(f.text), false})
 	}
 	return e
 }
 
 // part returns the state of a text.
-func (r *Redactor) part(key []byte) (*part, error) {
+func (r *redactor) part(key []byte) (*part, error) {
 	for _, p := range r.parts {
 		if p.key == string(key) {
 			return p, nil
@@ -294,7 +194,7 @@ func (p *part) plain(out []byte, gone int) bool {
 }
 
 // flush ends all texts, and makes ready what waits.
-func (r *Redactor) flush() error {
+func (r *redactor) flush() error {
 	for _, p := range r.parts {
 		if err := p.clean.Close(); err != nil {
 			return err
@@ -309,7 +209,7 @@ func (r *Redactor) flush() error {
 }
 
 // release makes ready the events that no longer wait.
-func (r *Redactor) release() {
+func (r *redactor) release() {
 	n := 0
 	for ; n < len(r.waiting) && r.waiting[n].open == 0; n++ {
 		e := r.waiting[n]
@@ -325,7 +225,7 @@ func (e *waiting) append(to []byte) []byte {
 	if !slices.ContainsFunc(e.texts, func(t phrase) bool { return t.changed }) {
 		return append(to, e.raw...)
 	}
-	data := dataOf(e.raw)
+	_, data := partsOf(e.raw)
 	var out []byte
 	at := 0
 	for _, t := range e.texts {
@@ -340,43 +240,6 @@ func (e *waiting) append(to []byte) []byte {
 	}
 	out = append(out, data[at:]...)
 	return fmt.Appendf(to, "%sdata: %s\n\n", headOf(e.raw), bytes.ReplaceAll(out, []byte("\n"), []byte("\ndata: ")))
-}
-
-// dataOf returns an event's data, nil if it has none. It may be a part of the
-// event.
-func dataOf(raw []byte) (data []byte) {
-	if data = onlyData(raw); data != nil {
-		return data
-	}
-	for line := range bytes.Lines(raw) {
-		field, value, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch {
-		case string(field) != "data":
-		case data == nil:
-			data = value[:len(value):len(value)]
-			if data == nil {
-				data = []byte{}
-			}
-		default:
-			data = append(append(data, '\n'), value...)
-		}
-	}
-	return data
-}
-
-// onlyData returns the data of an event that has at most a name before it, nil of
-// others.
-func onlyData(raw []byte) []byte {
-	if bytes.HasPrefix(raw, []byte("event:")) {
-		_, raw, _ = bytes.Cut(raw, []byte("\n"))
-	}
-	line, ok := bytes.CutPrefix(raw, []byte("data: "))
-	i := bytes.IndexByte(line, '\n')
-	if !ok || i < 0 || string(line[i:]) != "\n\n" || bytes.IndexByte(line, '\r') >= 0 {
-		return nil
-	}
-	return line[:i:i]
 }
 
 // headOf returns an event's lines without data.

@@ -140,7 +140,7 @@ func redactedBy(t interface{ Fatalf(string, ...any) }, d *Dialect, hidden bool, 
 	}
 	var out bytes.Buffer
 	pool := NewPool(64 << 20)
-	r := d.NewRedactor(&secrets, pool, hidden, func(event []byte) error { out.Write(event); return nil })
+	r := d.NewStream(&secrets, pool, hidden, func(event []byte) error { out.Write(event); return nil })
 	for p := range slices.Chunk([]byte(stream), size) {
 		if _, err := r.Write(p); err != nil {
 			t.Fatalf("%v", err)
@@ -248,7 +248,7 @@ func TestTextsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	r := Responses().NewRedactor(&secrets, NewPool(1<<20), false, func(event []byte) error { out.Write(event); return nil })
+	r := Responses().NewStream(&secrets, NewPool(1<<20), false, func(event []byte) error { out.Write(event); return nil })
 	defer r.Release()
 	event := func(id, text string) string {
 		return fmt.Sprintf("data: {\"type\":\"a.delta\",\"item_id\":%q,\"delta\":%q}\n\n", id, text)
@@ -289,7 +289,7 @@ func BenchmarkRedactor(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()
 			for b.Loop() {
-				r := dialect.NewRedactor(&secrets, NewPool(1<<20), false, func([]byte) error { return nil })
+				r := dialect.NewStream(&secrets, NewPool(1<<20), false, func([]byte) error { return nil })
 				if _, err := r.Write(stream); err != nil || r.Close() != nil {
 					b.Fatal(err)
 				}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"securebench/internal/redact"
 )
 
 const responsesStream = `event: response.created
@@ -71,8 +73,8 @@ const geminiStream = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":
 
 func read(t *testing.T, d *Dialect, text string, piece int) *Stream {
 	t.Helper()
-	s := d.NewStream(NewPool(maxEvent * 2))
-	t.Cleanup(s.Close)
+	s := d.NewStream(&redact.Registry{}, NewPool(maxEvent*2), false, func([]byte) error { return nil })
+	t.Cleanup(s.Release)
 	for len(text) > 0 {
 		n := min(piece, len(text))
 		if _, err := s.Write([]byte(text[:n])); err != nil {
@@ -164,7 +166,7 @@ func TestWrongUsage(t *testing.T) {
 func TestEndlessEvent(t *testing.T) {
 	pool := NewPool(maxEvent / 4)
 	for _, line := range []string{"data: ", "data: x\ndata: x\n", ""} {
-		s := Responses().NewStream(pool)
+		s := Responses().NewStream(&redact.Registry{}, pool, false, func([]byte) error { return nil })
 		_, err := s.Write([]byte(line))
 		for range 2 * maxEvent / (64 << 10) {
 			if err == nil {
@@ -174,7 +176,7 @@ func TestEndlessEvent(t *testing.T) {
 		if !errors.Is(err, ErrTooLong) {
 			t.Errorf("%q: %v", line, err)
 		}
-		s.Close()
+		s.Release()
 	}
 	var all int64
 	if !pool.Resize(&all, maxEvent/4) {

@@ -94,7 +94,10 @@ func (s *scanner) string() {
 
 // word passes over a number, true, false or null.
 func (s *scanner) word() {
-	for s.At < len(s.Text) && bytes.IndexByte([]byte(",:]}[{\" \n\r\t"), s.Text[s.At]) < 0 {
-		s.At++
+	for ; s.At < len(s.Text); s.At++ {
+		switch s.Text[s.At] {
+		case ',', ':', ']', '}', '[', '{', '"', ' ', '\n', '\r', '\t':
+			return
+		}
 	}
 }

@@ -16,7 +16,7 @@ const plainResponses = " access_programs client_metadata context_management incl
 // Responses is OpenAI's Responses API.
 func Responses() *Dialect {
 	return &Dialect{request: (*checker).responses, event: typedEvent, whole: typedWhole,
-		texts: places("delta", "type item_id output_index content_index summary_index", "")}
+		places: places("delta", "type item_id output_index content_index summary_index", "")}
 }
 
 // responses checks a request. The provider keeps responses unless told otherwise, so an

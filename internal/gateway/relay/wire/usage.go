@@ -50,6 +50,7 @@ type meter struct {
 	guess         int64 // tokens of output, from its length
 	done          bool  // the response ended as its API says
 	end           ending
+	bare          bool // the last event says only what was used
 }
 
 // newMeter returns one of a response of which nothing is known.
