@@ -164,6 +164,7 @@ func (f *runFlags) modelSettings(changed func(string) bool) (out []harness.Setti
 		{Flag: "--temperature", Key: "temperature", Kind: source.Number, Value: strconv.FormatFloat(f.temperature, 'f', -1, 64)},
 		{Flag: "--reasoning-effort", Key: "reasoning_effort", Value: f.effort},
 		{Flag: "--system-prompt", Key: "system", Value: system},
+		{Flag: "--answer-by", Key: "answer_by", Value: f.answerBy},
 		{Flag: "--few-shot", Key: "few_shot", Kind: source.Number, Value: strconv.Itoa(f.fewShot)},
 	} {
 		if s.Kind != source.Number {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -164,6 +165,10 @@ func TestWithoutAssets(t *testing.T) {
 		if !slices.Contains(l.Labels, "ablated") {
 			t.Errorf("%s is labelled %q", id, l.Labels)
 		}
+	}
+	var out, errs bytes.Buffer
+	if code := execute([]string{"reverify", b.out, "--pack", dir}, &out, &errs); code != exitDone {
+		t.Errorf("the verdicts are derived again: exit %d\n%s%s", code, out.String(), errs.String())
 	}
 	if code, _, stderr := b.run(append(args, "--resume")...); code == exitDone || !strings.Contains(stderr, "without_assets") {
 		t.Errorf("a resume with the files: exit %d\n%s", code, stderr)

@@ -31,7 +31,7 @@ type runFlags struct {
 	showCommands, showAgent           bool
 	harness, model                    string
 	baseURL, api, judge               string
-	effort, systemPrompt              string
+	effort, systemPrompt, answerBy    string
 	maxTokens, fewShot                int
 	temperature                       float64
 	prepare, shard                    int
@@ -136,6 +136,7 @@ func (a *app) runCommand(f *runFlags) *cobra.Command {
 	fl.StringVar(&f.effort, "reasoning-effort", "", "with --model: `EFFORT` of its reasoning: none, minimal, low, medium, high, xhigh or max")
 	fl.StringVar(&f.systemPrompt, "system-prompt", "", "with --model: `FILE` with the system prompt")
 	fl.IntVar(&f.fewShot, "few-shot", 0, "with --model: show `N` rows of each family with their solutions before each question, and leave them out")
+	fl.StringVar(&f.answerBy, "answer-by", "", "with --model: choose by `HOW` likely it holds each choice: loglikelihood (their sums) or loglikelihood_norm (per character)")
 	fl.StringVar(&f.judge, "judge", "", "let this `MODEL` decide rubrics in words, instead of that of the tester YAML's judge section")
 	fl.BoolVar(&f.blind, "without-assets", false, "give agents none of their rows' files, and label the records ablated")
 	fl.StringVar(&f.envFile, "env-file", config.DefaultEnvFile, "`FILE` of KEY=VALUE lines; variables that are set keep their values")

@@ -104,10 +104,19 @@ func (p *asked) Run(ctx context.Context) (produce.Result, error) {
 		say = p.out.Observe("stdout")
 	}
 	q := model.Question{Question: *p.plan.Question, Task: p.request.View.ID(), Attempt: p.request.Attempt, Used: p.request.Used}
-	res, err := p.model.Client.Ask(ctx, q, limit, say)
+	var w weighing
+	var err error
+	if q.Choices != nil {
+		if w, err = p.weigh(ctx, q, limit); err == nil {
+			_, err = io.WriteString(say, w.Text+"\n")
+		}
+	} else {
+		w.Result, err = p.model.Client.Ask(ctx, q, limit, say)
+	}
+	res := w.Result
 	err = errors.Join(err, say.Close())
 	usage := p.model.Client.Counts(res)
-	raw, rawErr := p.exchange(q, res)
+	raw, rawErr := p.exchange(q, w)
 	if err := errors.Join(err, rawErr); err != nil {
 		return produce.Result{Raw: raw, Usage: usage}, fmt.Errorf("asking the model: %w", err)
 	}
@@ -116,6 +125,9 @@ func (p *asked) Run(ctx context.Context) (produce.Result, error) {
 		m.Set(name, v)
 	}
 	describe(m, res)
+	if w.sums != nil {
+		m.Set("choice_loglikelihoods", w.sums)
+	}
 	return produce.Result{Outcome: sandbox.Outcome{End: end(res.End), StdoutBytes: int64(len(res.Text))}, Timeout: limit, Ran: res.Asked(),
 		Stdout: []byte(res.Text), Extract: p.plan.Extract, Metadata: m, Usage: usage, Raw: raw, Refusal: res.Why}, nil
 }
@@ -155,10 +167,14 @@ func end(e model.End) sandbox.End {
 }
 
 // exchange is the question and its answer for the operator, with digests of files.
-func (p *asked) exchange(q model.Question, res model.Result) (map[string][]byte, error) {
+func (p *asked) exchange(q model.Question, w weighing) (map[string][]byte, error) {
+	res := w.Result
 	said := map[string]any{"system": q.System, "user": q.User, "attempt": q.Attempt, "answer": res.Answer, "requests": res.Tries}
 	if len(q.Tools) > 0 {
 		said["tools"] = q.Tools
+	}
+	if q.Choices != nil {
+		said["choices"], said["loglikelihoods"] = q.Choices, w.sums
 	}
 	if len(q.Examples) > 0 {
 		said["examples"] = q.Examples

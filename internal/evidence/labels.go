@@ -21,12 +21,14 @@ const (
 	externalTools    = "external_tools"
 	unpinnedImage    = "unpinned_image"
 	socketsUnbounded = "sockets_unbounded"
+	likely           = "loglikelihood"
+	likelyEach       = "loglikelihood_norm"
 	capability       = "capability_"
 )
 
 // ofRun are the labels that either all records of a run have or none.
 func ofRun() []string {
-	return []string{customLimits, networkEnabled, privateNetwork, externalTools, socketsUnbounded}
+	return []string{customLimits, networkEnabled, privateNetwork, externalTools, socketsUnbounded, likely, likelyEach}
 }
 
 // labels compares a record's labels with what they follow from.

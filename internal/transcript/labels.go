@@ -39,6 +39,8 @@ func labels() map[string]string {
 		"adapted":             "the row differs from what its data set has",
 		"network_enabled":     "the agents may reach domains: what they read there cannot be repeated",
 		"private_network":     "the agents may reach hosts of the operator's private networks",
+		"loglikelihood":       "the answer is the choice that the model holds to be most likely; no text was asked for",
+		"loglikelihood_norm":  "the answer is the choice that the model holds to be most likely for each of its characters; no text was asked for",
 		"external_tools":      "the agents' provider may run tools for them, such as a search",
 		"candidate_redacted":  "an operator's secret was removed from the candidate before it was stored and scored",
 	}

@@ -32,11 +32,25 @@ type Model struct {
 	Seed        *int64   // of the first attempt; each further one adds 1
 	Stop        []string
 	Shots       int // solved examples before each question; 0 is none
+	// AnswerBy says how a choice is made if no text is asked for: by [Likely] or
+	// [LikelyEach]; "" asks for a text.
+	AnswerBy string
 }
+
+// The ways to choose by how likely the model holds each choice to be: the sum of the
+// log-probabilities of its tokens, or that divided by the number of its characters. They are
+// lm-evaluation-harness's acc and acc_norm.
+const (
+	Likely     = "loglikelihood"
+	LikelyEach = "loglikelihood_norm"
+)
 
 // Question is what a model is asked about a task.
 type Question struct {
 	System, User string
+	// Choices are what may follow the text of the user; the most likely one is the answer.
+	// Nil asks for a text.
+	Choices []string
 	// Examples are questions with their answers, which come before that of the user.
 	Examples []Turn
 	// Parts are what User says with the pictures and documents of the task in their
@@ -57,6 +71,9 @@ func (q Question) Size() int {
 	n := len(q.System) + len(q.User)
 	for _, x := range q.Examples {
 		n += len(x.User) + len(x.Assistant)
+	}
+	for _, c := range q.Choices {
+		n += len(c)
 	}
 	for _, t := range q.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Parameters)
@@ -80,7 +97,8 @@ type modelHarness struct {
 
 // lacks returns the keys of the configuration that have no equivalent in an API.
 func lacks(api string) []string {
-	return map[string][]string{access.Responses: {"seed", "stop"}, access.Messages: {"seed"}}[api]
+	return map[string][]string{access.Responses: {"seed", "stop"}, access.Messages: {"seed"},
+		access.Completions: {"system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop", "api"}}[api]
 }
 
 var (
@@ -98,9 +116,9 @@ func ParseModel(c config.Harness) (Harness, source.Problems) { return parse(c, p
 
 func parseModel(p *parser) Harness {
 	p.closed(append([]string{"api", "model", "api_key_env", "system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop",
-		"few_shot", "timeout_seconds", "budget", "prices"}, addressKeys()...)...)
+		"few_shot", "answer_by", "timeout_seconds", "budget", "prices"}, addressKeys()...)...)
 	h := &modelHarness{timeout: p.timeout()}
-	at := p.asked(&h.model)
+	at := p.asked(&h.model, p.answerBy(&h.model))
 	p.credential(&h.model.Address, at.key, p.keyVariable(at.key))
 	h.model.System = p.text("system")
 	p.sampling(&h.model)
@@ -110,9 +128,17 @@ func parseModel(p *parser) Harness {
 		p.ps.Note(problem)
 	}
 	for _, key := range lacks(at.name) {
-		if n, what := p.get(key); n != nil {
+		n, what := p.get(key)
+		switch {
+		case n == nil:
+		case at.name == access.Completions:
+			p.ps.Add(n.Pos, "remove it, or answer_by", "%s: no text is asked for with answer_by: %s", what, h.model.AnswerBy)
+		default:
 			p.ps.Add(n.Pos, "remove it, or use another api", "%s: the %s API has no such setting", what, at.name)
 		}
+	}
+	if h.model.AnswerBy != "" {
+		h.model.MaxTokens = 1 // which servers want at least
 	}
 	p.budget(&h.model.Relay)
 	p.prices(&h.model.Relay)
@@ -120,8 +146,7 @@ func parseModel(p *parser) Harness {
 }
 
 // asked reads which model is asked, and where.
-func (p *parser) asked(m *Model) providerAPI {
-	at := p.spoken()
+func (p *parser) asked(m *Model, at providerAPI) providerAPI {
 	m.Address = p.address(at.name, at.baseURL)
 	if n, what := p.get("model"); n != nil {
 		m.Model = p.token(n, what, anyModel, modelRule, "")
@@ -144,7 +169,7 @@ func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Pr
 	p := &parser{section: section, cfg: n}
 	p.closed(append(append([]string{"model", "api", "api_key_env", "reasoning_effort", "max_tokens", "budget", "prices"}, addressKeys()...), own...)...)
 	var m Model
-	at := p.asked(&m)
+	at := p.asked(&m, p.spoken())
 	p.credential(&m.Address, at.key, p.keyName(at.key))
 	p.sampling(&m)
 	if n, what := p.object("budget", "requests", "tokens", "cost"); n != nil {
@@ -152,6 +177,22 @@ func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Pr
 	}
 	p.prices(&m.Relay)
 	return m, p.ps
+}
+
+// answerBy reads how the answer is found, and returns the API for that.
+func (p *parser) answerBy(m *Model) providerAPI {
+	n, what := p.get("answer_by")
+	if n == nil {
+		return p.spoken()
+	}
+	m.AnswerBy = strings.TrimSpace(n.Text)
+	if n.Kind != source.String || m.AnswerBy != Likely && m.AnswerBy != LikelyEach {
+		p.ps.Add(n.Pos, "leave it out to ask for a text", "%s must be one of: %s, %s", what, Likely, LikelyEach)
+	}
+	if !p.given("base_url") {
+		p.ps.Add(n.Pos, "set base_url to a server such as vLLM", "%s: no provider has such an API at a usual address", what)
+	}
+	return providerAPI{access.Completions, "http://127.0.0.1:8000", "OPENAI_API_KEY"}
 }
 
 // spoken reads the API of a model, by its short name. Servers other than OpenAI's own speak
@@ -342,6 +383,10 @@ func (h *modelHarness) Check(v task.AgentView) (workspace.Options, error) {
 	if !text && !code {
 		return workspace.Options{}, fmt.Errorf("task %q is a %s: %w", v.ID(), v.Family(), errNotText)
 	}
+	if h.model.AnswerBy != "" {
+		_, err := choose(v)
+		return workspace.Options{}, err
+	}
 	_, err := toolsOf(v)
 	return workspace.Options{}, err
 }
@@ -360,16 +405,53 @@ func (h *modelHarness) Plan(v task.AgentView) (Plan, error) {
 	if _, err := h.Check(v); err != nil {
 		return Plan{}, err
 	}
+	m := map[string]any{"harness": ModelType, "model_name": h.model.Model, "model_api": h.model.API}
+	plan := Plan{Timeout: shorter(v.Environment().Timeout, h.timeout), Metadata: m, Extract: task.Extraction{Mode: task.FromStdout, Kind: v.Extraction().Kind}}
+	if h.model.AnswerBy != "" {
+		m["answer_by"] = h.model.AnswerBy
+		q, err := choose(v)
+		plan.Question = q
+		return plan, err
+	}
 	q := &Question{System: h.model.System, User: question(v)}
 	if tools, err := toolsOf(v); err != nil {
 		return Plan{}, err
 	} else if tools != nil {
 		q = withTools(v, h.model.System, tools)
 	}
-	m := map[string]any{"harness": ModelType, "model_name": h.model.Model, "model_api": h.model.API}
-	return Plan{Timeout: shorter(v.Environment().Timeout, h.timeout), Metadata: m,
-		Extract:  task.Extraction{Mode: task.FromStdout, Kind: v.Extraction().Kind},
-		Question: q}, nil
+	plan.Question = q
+	return plan, nil
+}
+
+// choose puts a task into the words after which each of its choices may follow.
+func choose(v task.AgentView) (*Question, error) {
+	q := &Question{}
+	for _, r := range v.Payload() {
+		text, isText := r.Text()
+		switch {
+		case r.Name == "question" && isText:
+			q.User = "Question: " + text + "\nAnswer:"
+		case r.Name == "choices":
+			var list []string
+			if json.Unmarshal(r.Value, &list) != nil || len(list) > 26 {
+				list = nil
+			}
+			for _, c := range list {
+				q.Choices = append(q.Choices, " "+strings.TrimSpace(c))
+			}
+		default:
+			return nil, errNoChoices(v)
+		}
+	}
+	if q.User == "" || len(q.Choices) == 0 || v.Mark() != "" {
+		return nil, errNoChoices(v)
+	}
+	return q, nil
+}
+
+// errNoChoices is the error for a task that has more than a question and choices.
+func errNoChoices(v task.AgentView) error {
+	return fmt.Errorf("task %q is a %s: answer_by: loglikelihood is only for a question with choices and nothing else", v.ID(), v.Family())
 }
 
 // question puts a task into words: what the family asks for, then the row's

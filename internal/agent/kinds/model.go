@@ -61,10 +61,26 @@ func (m *asked) Loaded(_ context.Context, w *workload.Workload) error {
 			if err != nil {
 				return fault.As(fault.Pack, fmt.Errorf("showing the task %q as an example: %w", x.View.ID(), err))
 			}
-			m.examples[name] = append(m.examples[name], harness.Turn{User: plan.Question.User, Assistant: x.Solution})
+			answer := x.Solution
+			if choices := plan.Question.Choices; choices != nil {
+				if answer = labelled(choices, answer); answer == "" {
+					return fault.Errorf(fault.Pack, "showing the task %q as an example: its solution is no label of a choice", x.View.ID())
+				}
+			}
+			m.examples[name] = append(m.examples[name], harness.Turn{User: plan.Question.User, Assistant: answer})
 		}
 	}
 	return nil
+}
+
+// labelled returns the choice with a label, "" if there is none.
+func labelled(choices []string, label string) string {
+	for i, c := range choices {
+		if label == string(rune('A'+i)) {
+			return c
+		}
+	}
+	return ""
 }
 
 // Prepare sees that the provider has the model.
@@ -76,6 +92,10 @@ func (m *asked) Prepare(ctx context.Context, _ setup.Ground) error {
 	m.client, err = model.Open(ctx, model.Config{Settings: *m.needs.Model, Keys: m.provider.Access(), Total: m.provider.Total(), Transport: m.Transport, Notice: m.Warn})
 	if errors.Is(err, relay.ErrRejected) {
 		return fault.Errorf(fault.Config, "%s: %w (check the model, the base URL and the key)", m.Config.Harness.At("model"), err)
+	}
+	if errors.Is(err, model.ErrNoLikelihoods) {
+		return fault.Errorf(fault.Config, "%s: %w (answer_by: %s needs /v1/completions with echo and logprobs, which vLLM and llama-cpp-python have, and llama.cpp's own server and Ollama do not)",
+			m.Config.Harness.At("answer_by"), err, m.needs.Model.AnswerBy)
 	}
 	return fault.As(fault.Config, err)
 }
@@ -115,6 +135,9 @@ func (m *asked) Close() error { return m.files.Close() }
 // machine while they wait.
 func (m *asked) Facts() setup.Facts {
 	f := m.configured.Facts()
+	if by := m.needs.Model.AnswerBy; by != "" {
+		f.Labels = append(f.Labels, by)
+	}
 	f.Asking.First, f.Asking.Once, f.Asking.MaxTokens = m.question, true, m.needs.Model.MaxTokens
 	f.Workers, f.WorkersWhy = 8, "the default for a model, which is only waited for"
 	return f

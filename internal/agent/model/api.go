@@ -48,6 +48,8 @@ func apiOf(name string) (api, error) {
 		return api{"/chat/completions", "", askChat, wholeChat, chatEvent}, nil
 	case access.Messages:
 		return api{"/messages", "", askMessages, wholeMessage, messageEvent}, nil
+	case access.Completions:
+		return api{"/completions", "", askCompletions, wholeCompletion, completionEvent}, nil
 	case access.Gemini:
 		return api{"/models/MODEL:streamGenerateContent", "alt=sse", askGemini, wholeGemini, geminiEvent}, nil
 	}

@@ -13,3 +13,13 @@ func (j *Journal) Len() int { return len(j.at) }
 
 // Most is how many tokens one request has at most.
 func (c *Client) Most(q Question) int64 { return c.most(q).Input }
+
+// Weigh reads an answer about how likely a text is, after a context of so many tokens.
+func Weigh(body []byte, context int) (*Likelihood, error) {
+	a, ok := wholeCompletion(body)
+	if !ok {
+		return nil, &likelihoodError{"it is none"}
+	}
+	a, err := a.weighed(Question{Context: context})
+	return a.Likelihood, err
+}

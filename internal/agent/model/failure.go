@@ -44,7 +44,8 @@ func (c *Client) explain(err error) failure {
 	if long {
 		f.why = fmt.Sprintf("the provider's response is longer than %d MiB", maxResponse>>20)
 	}
-	f.form = form || long || errors.Is(err, errCut)
+	_, weightless := errors.AsType[*likelihoodError](err)
+	f.form = form || long || weightless || errors.Is(err, errCut)
 	return f
 }
 

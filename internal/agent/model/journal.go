@@ -244,6 +244,9 @@ func (c *Client) journalKey(q Question) string {
 	if files := q.Files(); len(files) > 0 {
 		named["files"] = files
 	}
+	if q.Context > 0 {
+		named["context"] = q.Context
+	}
 	if q.Form != nil {
 		named["form"], named["seed"] = q.Form, q.Seed
 	}

@@ -66,6 +66,9 @@ type Question struct {
 	// Used is what the attempt has used before, for other questions. It is part of its
 	// budget.
 	Used map[string]int64
+	// Context is how many tokens the beginning of a text has after which its likelihood is
+	// asked for, by [access.Completions]; 0 asks how many the text has.
+	Context int
 	// Form is what the answer has to be; nil leaves it to the model.
 	Form *Form
 	// Seed is that of this question, where the API has one; nil is that of the settings.
@@ -111,6 +114,9 @@ type Answer struct {
 	// shows. It is not scored.
 	Reasoning string `json:"reasoning,omitzero"`
 	Usage     Usage  `json:"usage"`
+	// Likelihood is that of the text of the question, if it was asked for; nil otherwise.
+	Likelihood *Likelihood `json:"likelihood,omitzero"`
+	echoed     *echoed
 }
 
 // New checks the configuration.

@@ -36,9 +36,21 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 // accepts the key and has the model. A provider that does not tell passes: then the
 // first question shows it. The error wraps [relay.ErrRejected] if one of the two is
 // wrong.
+//
+// If the likelihood of texts is asked for, it finds out as well whether the provider says
+// it: two short texts show that.
 func (c *Client) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
+	err := c.checkModel(ctx)
+	if err == nil && c.set.API == access.Completions {
+		err = c.probe(ctx)
+	}
+	return err
+}
+
+// checkModel finds out whether the provider accepts the key and has the model.
+func (c *Client) checkModel(ctx context.Context) error {
 	response, err := c.send(ctx, http.MethodGet, "/models/"+c.modelPath(), "", nil)
 	if err == nil {
 		_ = response.Body.Close() // nothing of it is read

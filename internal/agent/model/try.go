@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"securebench/internal/attended"
+	"securebench/internal/gateway/access"
 	"securebench/internal/redact"
 )
 
@@ -44,6 +45,9 @@ func (c *Client) try(ctx context.Context, q Question, limit time.Duration, say i
 			_, _ = io.WriteString(say, text) // which only shows it
 		})
 		_ = response.Body.Close()
+		if t.err == nil && c.set.API == access.Completions {
+			t.answer, t.err = t.answer.weighed(q)
+		}
 	}
 	t.took = time.Since(t.began)
 	t.late = t.err != nil && errors.Is(context.Cause(ctx), errTime)

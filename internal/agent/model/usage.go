@@ -54,6 +54,12 @@ func (u *Usage) add(v Usage) {
 	u.Guessed = u.Guessed || v.Guessed
 }
 
+// Plus returns the sum of two usages.
+func (u Usage) Plus(v Usage) Usage {
+	u.add(v)
+	return u
+}
+
 // price returns what a usage costs, in USD.
 func (c *Client) price(u Usage) float64 {
 	p := c.set.Prices[c.set.Model]

@@ -4,11 +4,9 @@ import (
 	"maps"
 	"slices"
 
+	"securebench/internal/pipeline/produce"
 	"securebench/internal/workload"
 )
-
-// Ablated labels the records of agents that had none of their rows' files.
-const Ablated = "ablated"
 
 // Blind returns an opener of agents that get no public files of a row.
 func Blind(open Opener) Opener {
@@ -42,6 +40,6 @@ func (b blindfolded) Facts() Facts {
 		f.Settings = map[string]any{}
 	}
 	f.Settings["without_assets"] = true
-	f.Labels = append(slices.Clone(f.Labels), Ablated)
+	f.Labels = append(slices.Clone(f.Labels), produce.Ablated)
 	return f
 }

@@ -16,9 +16,12 @@ const (
 	Chat      = "openai_chat"        // of OpenAI and many others: POST /v1/chat/completions
 	Messages  = "anthropic_messages" // of Anthropic: POST /v1/messages
 	Gemini    = "gemini"             // of Google: POST /v1beta/models/MODEL:generateContent
+	// Completions is of OpenAI once, and of servers such as vLLM: POST /v1/completions. No
+	// agent speaks it: it is asked how likely texts are.
+	Completions = "openai_completions"
 )
 
-// APIs returns their names.
+// APIs returns the names of those that agents speak.
 func APIs() []string { return []string{Responses, Chat, Messages, Gemini} }
 
 // Short returns the name of an API without whose it is, as --api takes it.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/family"
@@ -199,7 +200,8 @@ func ofVerdict(label string) bool {
 	switch label {
 	case CustomLimits, UnpinnedImage, candidateRedacted, ScoredTimeout, family.DiskSampled, Adapted,
 		verdict.JudgedLabel, // says the basis again
-		produce.NetworkEnabled, produce.PrivateNetwork, produce.ExternalTools, produce.OldLayout, SocketsUnbounded:
+		produce.NetworkEnabled, produce.PrivateNetwork, produce.ExternalTools, produce.OldLayout, SocketsUnbounded,
+		produce.Ablated, harness.Likely, harness.LikelyEach:
 		return false
 	}
 	return !strings.HasPrefix(label, CapabilityLabel)

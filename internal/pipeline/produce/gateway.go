@@ -51,6 +51,9 @@ const (
 	ExternalTools  = "external_tools"  // tools that its provider runs
 )
 
+// Ablated labels the records of agents that had none of their rows' files.
+const Ablated = "ablated"
+
 // OldLayout labels the records of agents that had securebench's own files in a
 // workspace that was the candidate.
 const OldLayout = "old_layout"
