@@ -13,6 +13,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/verdict"
 )
 
 // forgery is what an operator who holds salt and key says of a run.
@@ -33,14 +34,16 @@ func forged(t *testing.T, f forgery) fstest.MapFS {
 	man := m.manifest(d, raw)
 	f.manifest(&man)
 	m.check(d.WriteManifest(&man))
-	counts := attest.Counts{}
+	var counts verdict.ByBasis[attest.Counts]
 	for i := range m.tasks {
 		for n := 1; n <= m.attempts; n++ {
 			l := m.line(d, man.Digests, i, n)
 			f.line(l)
 			m.check(d.Append(l))
-			if counts.Passed++; !l.Passed {
-				counts.Passed, counts.Failed = counts.Passed-1, counts.Failed+1
+			if of := counts.Of(l.Basis); l.Passed {
+				of.Passed++
+			} else {
+				of.Failed++
 			}
 		}
 	}
@@ -51,7 +54,8 @@ func forged(t *testing.T, f forgery) fstest.MapFS {
 	for l := range strings.Lines(string(lines)) {
 		tree.Add([]byte(strings.TrimSuffix(l, "\n")))
 	}
-	s := attest.Statement{Predicate: attest.Predicate{RunID: man.RunID, Ended: man.Started, Planned: attest.Planned(man.Planned), Records: 4, Counts: counts, MerkleRoot: tree.Root()}}
+	s := attest.Statement{Predicate: attest.Predicate{RunID: man.RunID, Ended: man.Started, Planned: attest.Planned(man.Planned), Records: 4,
+		Counts: *counts.Of(verdict.Computed), Judged: *counts.Of(verdict.Judged), MerkleRoot: tree.Root()}}
 	for _, name := range []string{record.LinesName, record.ManifestName} {
 		s.Subject = append(s.Subject, attest.Subject{Name: name, Digest: map[string]string{"sha256": strings.TrimPrefix(digest.Bytes(run[name].Data), "sha256:")}})
 	}
