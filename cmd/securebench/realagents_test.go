@@ -248,7 +248,7 @@ func TestRealAgents(t *testing.T) {
 			sameVerdicts(t, out, want)
 			b.checkRequests(tt.realHarness, tt.rows)
 			checkManifest(t, out, tt.realHarness)
-			checkSteps(t, out, len(rows))
+			checkSteps(t, out, len(rows), false)
 			checkAgain(t, out, tester, want)
 			if !t.Failed() && tt.version == agenttest.Pinned(tt.harness) {
 				a, _ := catalogue.Find(tt.harness)
@@ -294,7 +294,8 @@ func (b *agentBench) checkRequests(h realHarness, rows []string) {
 
 // checkSteps checks that the steps of honest agents are told: calls of tools and their
 // results, and nothing that their model is not known to have said.
-func checkSteps(t *testing.T, out string, attempts int) {
+// An attempt that a command ends has no result of it.
+func checkSteps(t *testing.T, out string, attempts int, endedByCommand bool) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(out, "restricted", "*", "*", "agent-steps.jsonl"))
 	if err != nil || len(files) != attempts {
@@ -321,6 +322,9 @@ func checkSteps(t *testing.T, out string, attempts int) {
 				t.Errorf("%s: the agent makes up %+v", name, s)
 			}
 		}
+		if endedByCommand {
+			results++
+		}
 		if err != nil || left > 0 || len(calls) == 0 || results != len(calls) || said == 0 || answers < 2 {
 			t.Errorf("%s: %d calls, %d results, %d messages, %d answers, %d left out, %v", name, len(calls), results, said, answers, left, err)
 		}
@@ -341,14 +345,20 @@ func checkManifest(t *testing.T, out string, h realHarness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Programs) == 2 && m.Programs[0].Name == "node" { // which runs the other
-		slices.Reverse(m.Programs)
+	want := map[string]string{h.harness: h.version} // and what runs it
+	if a, ok := catalogue.Find(h.harness); ok {
+		if by, version, ok := a.Program.RunBy(); ok {
+			want[by.Name] = version
+		}
 	}
-	if len(m.Programs) == 2 && m.Programs[1].Name == "node" {
-		m.Programs = m.Programs[:1]
+	for _, p := range m.Programs {
+		if want[p.Name] != p.Version || !strings.HasPrefix(p.Integrity, "sha") || p.Digest == "" {
+			t.Errorf("the run manifest has the program %+v, want those of %v", p, want)
+		}
+		delete(want, p.Name)
 	}
-	if len(m.Programs) != 1 || m.Programs[0].Name != h.harness || m.Programs[0].Version != h.version || !strings.HasPrefix(m.Programs[0].Integrity, "sha512-") {
-		t.Errorf("the run manifest has the programs %+v", m.Programs)
+	if len(want) > 0 {
+		t.Errorf("the run manifest has the programs %+v, and not %v", m.Programs, want)
 	}
 	if m.Model == "" || m.Model == "sonnet" {
 		t.Errorf("the run manifest has the model %q", m.Model)

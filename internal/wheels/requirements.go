@@ -148,6 +148,16 @@ func parseRequirement(line string, number int) (r Requirement, err error) {
 // normal is the one spelling of a project's name.
 func normal(name string) string { return strings.ToLower(runs.ReplaceAllString(name, "-")) }
 
+// VersionOf is the version that is required of a project, "" if none is.
+func VersionOf(all []Requirement, project string) string {
+	for _, r := range all {
+		if r.Project == normal(project) {
+			return r.Version
+		}
+	}
+	return ""
+}
+
 // DigestOf is the digest of what is required.
 func DigestOf(all []Requirement) string {
 	all = slices.Clone(all)

@@ -31,7 +31,9 @@ configuration directory (docs/agents.md).
 Programs come from the npm registry, as your npm client is configured: .npmrc of
 the project, the user and the machine, and the variables npm_config_*. The npm
 client itself is not needed. A package must have the SHA-512 digest that the
-registry names.
+registry names. Agents in Python come from the Python registry, as pip is
+configured, with a Python from a mirror of Debian (SECUREBENCH_DEBIAN_MIRROR); all
+of both is pinned by SHA-256.
 
 They are kept in the folder that SECUREBENCH_AGENT_CACHE names, or in
 securebench/agents in your cache directory, and are checked before each use. What
@@ -67,7 +69,7 @@ func (g agentGroup) fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "fetch NAME[@VERSION]", Short: "Fetch the program of an agent", Args: subcommand.Need("NAME[@VERSION]"),
 		Long: `Fetch the program of an agent, unless it is in the cache, and print its version,
-platform and digest; likewise what runs it, such as Node. NAME is one of securebench
+platform and digest; likewise what runs it, such as Node or Python. NAME is one of securebench
 agent list. VERSION is an exact version or a tag of the registry's; without it, it is
 latest.
 

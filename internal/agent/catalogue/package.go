@@ -3,6 +3,8 @@ package catalogue
 import (
 	"path"
 	"strings"
+
+	"securebench/internal/agent/debian"
 )
 
 // Package is where a program comes from, and what of it is used.
@@ -20,6 +22,16 @@ type Package struct {
 	Start string      `json:"start"` // the file that is started, in the tree
 	// Runtime runs the file, such as node@22.1.0; "" if it is an executable.
 	Runtime string `json:"runtime"`
+	// PyPI is, instead of NPM, the project of the Python registry whose version is the
+	// program's, and Requirements that and all that it needs, in the form of pip, each with
+	// its digests.
+	PyPI         string `json:"pypi"`
+	Requirements string `json:"requirements"`
+
+	// Of a Python of Debian:
+	Debian map[string][]debian.Package `json:"-"` // what it is made of, by processor
+	Exact  string                      `json:"-"` // its version
+	Glibc  int                         `json:"-"` // the minor version of its C library
 }
 
 // Placement says where a file goes, or all below a folder.
@@ -90,24 +102,4 @@ func (f Placement) below(name string) (string, bool) {
 		name = rest
 	}
 	return name, name != ""
-}
-
-// runtimeNode is the program that runs JavaScript.
-const runtimeNode = "node"
-
-// Runtimes returns the programs that run others.
-func Runtimes() []Package {
-	return []Package{{Name: runtimeNode, NPM: "node", Build: "node-linux-{arch}", Files: []Placement{{From: "bin/node", To: "bin/node"}, {From: "LICENSE", To: "LICENSE"}}, Start: "bin/node"}}
-}
-
-// RunBy returns the program that runs the package's and its version, false if it needs
-// none.
-func (p Package) RunBy() (runtime Package, version string, ok bool) {
-	name, version, ok := strings.Cut(p.Runtime, "@")
-	for _, r := range Runtimes() {
-		if ok && r.Name == name {
-			return r, version, true
-		}
-	}
-	return Package{}, "", false
 }

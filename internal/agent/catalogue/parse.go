@@ -86,19 +86,26 @@ func (a Agent) check() error {
 func (p Package) check() error {
 	_, _, run := p.RunBy()
 	switch {
-	case p.NPM == "":
-		return errors.New("npm: want a package of the npm registry")
+	case (p.NPM == "") == (p.PyPI == ""):
+		return errors.New("npm, pypi: want a package of the npm registry, or a project of the Python registry")
 	case !fs.ValidPath(p.Start) || p.Start == ".":
 		return errors.New("start: want the path of a file")
 	case p.Runtime != "" && !run:
-		return fmt.Errorf("runtime: want %s@VERSION, or none for an executable", runtimeNode)
+		return fmt.Errorf("runtime: want one of %s, or none for an executable", strings.Join(runtimeNames(), ", "))
+	case (p.PyPI == "") != (p.Requirements == ""):
+		return errors.New("requirements: want them for a project of the Python registry, and only for one")
+	}
+	for arch := range machines() {
+		if _, _, err := p.Locked(arch); err != nil {
+			return err
+		}
 	}
 	for _, f := range p.Files {
 		if f.To != "" && !fs.ValidPath(f.To) {
 			return fmt.Errorf("files: %q is not a path", f.To)
 		}
 	}
-	if len(p.Files) == 0 {
+	if len(p.Files) == 0 && p.NPM != "" {
 		return errors.New("files: there is none")
 	}
 	return nil

@@ -280,8 +280,8 @@ func (a *agent) values(prompt string) catalogue.Values {
 	}}
 	v.Lists = map[string][]string{"settings": a.settings}
 	maps.Copy(v.Words, a.provider.Words)
-	if by, _, ok := a.Program.RunBy(); ok {
-		v.Words["runtime"] = opt + by.Name + "/" + by.Start
+	if by := a.Program.Runner(a.target()); by != "" {
+		v.Words["runtime"] = by
 	}
 	if len(a.Config) > 0 {
 		v.Words["config"], _ = v.JSON(a.Config) // which was read once

@@ -95,6 +95,7 @@ func TestAgentPlans(t *testing.T) {
 		"command":           {"command", "{command: [run], allowed_domains: [pypi.org, docs.python.org]}"},
 		"opencode":          {"agent opencode", "{model: gpt-5.4-mini}"},
 		"qwen":              {"agent qwen-code", `{model: m, api: messages, max_turns: 9, system_prompt: "Say {model}."}`},
+		"mini":              {"agent mini-swe-agent", `{model: m, api: responses, max_turns: 9}`},
 		"opencode_messages": {"agent opencode", "{model: claude-x, api: anthropic_messages}"},
 	}
 	for name, c := range configs {
@@ -122,6 +123,9 @@ func TestAgentPlans(t *testing.T) {
 					t.Errorf("the plan does not run %q", argv)
 				}
 				for i, o := range p.Overlays {
+					if o.Package.Debian != nil { // started by a script beside the program
+						o.Target, o.Package.Start = p.Overlays[0].Target, "bin/python3"
+					}
 					if first := len(p.Overlays) - 1 - i; p.Argv[first] != o.Target+"/"+o.Package.Start { // what runs it comes first
 						t.Errorf("%s is not the overlay's %s", p.Argv[0], o.Package.Start)
 					}

@@ -1,5 +1,5 @@
-// Package programs brings agents' programs into sandboxes: it fetches them from the
-// npm registry, checks them, keeps them in a cache and puts them on an engine.
+// Package programs brings agents' programs into sandboxes: it fetches them from their
+// registries, checks them, keeps them in a cache and puts them on an engine.
 package programs
 
 import (
@@ -64,8 +64,8 @@ type Release struct {
 	Program  Program
 	Version  string // exact
 	Platform Platform
-	// Integrity is the registry's digest of the package, "sha512-…", and Digest
-	// that of the unpacked tree, "sha256:…".
+	// Integrity is the registry's digest of the package, "sha512-…", or that of all that
+	// is pinned, "sha256:…", and Digest that of the unpacked tree, "sha256:…".
 	Integrity, Digest string
 }
 

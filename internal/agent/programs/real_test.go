@@ -35,8 +35,8 @@ func TestRealRegistry(t *testing.T) {
 	defer cancel()
 	for _, p := range []Program{Codex, ClaudeCode} {
 		for _, on := range []Platform{amd64(), {OS: "linux", Arch: "arm64"}} {
-			f, err := c.newFetcher(of(p), on, func(string) {})
-			if err != nil {
+			f := &fetcher{Cache: c, of: of(p), program: p, on: on, progress: func(string) {}}
+			if err := f.open(); err != nil {
 				t.Fatal(err)
 			}
 			defer f.client.Close()
@@ -48,7 +48,7 @@ func TestRealRegistry(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, err := f.find(ctx, version)
-			if err != nil || !strings.HasPrefix(b.Integrity, "sha512-") {
+			if err != nil || !strings.HasPrefix(b.integrity, "sha512-") {
 				t.Errorf("%s %s: %+v, %v", p, version, b, err)
 			}
 			if _, err := f.find(ctx, "0.0.99999"); fault.KindOf(err) != fault.Config {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"securebench/internal/agent/catalogue"
+	"securebench/internal/agent/debian"
 	"securebench/internal/agent/npm"
 	"securebench/internal/digest"
 	"securebench/internal/fault"
@@ -21,8 +22,8 @@ import (
 
 // Resolve returns the release of a version, or of the newest for "latest" and of
 // a tag of the registry's for another word, and fetches what the cache does not
-// have. An exact version that is in the cache needs no registry. progress gets a
-// line now and then.
+// have. An exact version that is in the cache needs no registry, and of what the
+// catalogue pins, there is one version. progress gets a line now and then.
 func (c *Cache) Resolve(ctx context.Context, of catalogue.Package, version string, on Platform, progress func(string)) (Release, error) {
 	p := Program(of.Name)
 	if err := checkPlatform(on); err != nil {
@@ -31,11 +32,16 @@ func (c *Cache) Resolve(ctx context.Context, of catalogue.Package, version strin
 	if !of.ByLibc() {
 		on.Musl = false
 	}
+	f := &fetcher{Cache: c, of: of, program: p, on: on, progress: progress}
+	lock, locked, err := of.Locked(on.Arch)
 	switch {
+	case err != nil:
+		return Release{}, fault.As(fault.Config, fmt.Errorf("%s: %w", p, err))
+	case locked:
+		return f.locked(ctx, lock, version)
 	case isExact(version):
 	case isTag(version):
-		f, err := c.newFetcher(of, on, progress)
-		if err != nil {
+		if err := f.open(); err != nil {
 			return Release{}, err
 		}
 		defer f.client.Close()
@@ -52,8 +58,7 @@ func (c *Cache) Resolve(ctx context.Context, of catalogue.Package, version strin
 	case ctx.Err() != nil:
 		return Release{}, ctx.Err()
 	}
-	f, err := c.newFetcher(of, on, progress)
-	if err != nil {
+	if err := f.open(); err != nil {
 		return Release{}, err
 	}
 	defer f.client.Close()
@@ -66,24 +71,34 @@ type fetcher struct {
 	of       catalogue.Package
 	program  Program
 	on       Platform
-	client   *npm.Client
 	progress func(string)
+
+	// Of the npm registry:
+	client   *npm.Client
 	packages map[string]*npm.Package // asked for once
 }
 
-func (c *Cache) newFetcher(of catalogue.Package, on Platform, progress func(string)) (*fetcher, error) {
-	conf, err := npm.Load(c.workdir, c.getenv)
+// parcel is what a release is made of.
+type parcel struct {
+	integrity string // of the package, or of all that is pinned
+	from      string // where it is fetched, for people
+	fill      func(ctx context.Context, at string, work, tree *os.Root) error
+}
+
+// open reads the npm client's configuration.
+func (f *fetcher) open() error {
+	conf, err := npm.Load(f.workdir, f.getenv)
 	if err != nil {
-		return nil, fault.As(fault.Config, err)
+		return fault.As(fault.Config, err)
 	}
 	for _, w := range conf.Warnings() {
-		progress("warning: " + w)
+		f.progress("warning: " + w)
 	}
-	client, err := npm.New(conf, c.pause)
-	if err != nil {
-		return nil, fault.As(fault.Config, err)
+	if f.client, err = npm.New(conf, f.pause); err != nil {
+		return fault.As(fault.Config, err)
 	}
-	return &fetcher{c, of, Program(of.Name), on, client, progress, map[string]*npm.Package{}}, nil
+	f.packages = map[string]*npm.Package{}
+	return nil
 }
 
 // pack asks the registry for a package, once.
@@ -114,17 +129,22 @@ func (f *fetcher) tagged(ctx context.Context, tag string) (string, error) {
 	return version, nil
 }
 
-// release returns a release from the cache, or fetches it. Of several processes
-// that want the same, one fetches.
+// release returns a release of the npm registry from the cache, or fetches it. Of several
+// processes that want the same, one fetches.
 func (f *fetcher) release(ctx context.Context, version string) (r Release, err error) {
-	name := folder(f.program, version, f.on)
-	if r, err := f.check(ctx, name); err == nil || ctx.Err() != nil {
+	if r, err := f.check(ctx, folder(f.program, version, f.on)); err == nil || ctx.Err() != nil {
 		return r, err
 	}
 	b, err := f.find(ctx, version)
 	if err != nil {
 		return Release{}, err
 	}
+	return f.made(ctx, version, b)
+}
+
+// made makes a release, unless another process makes it meanwhile.
+func (f *fetcher) made(ctx context.Context, version string, b parcel) (r Release, err error) {
+	name := folder(f.program, version, f.on)
 	unlock, err := f.lock(ctx, name+lockSuffix, func() {
 		f.progress(fmt.Sprintf("another process fetches %s %s: waiting", f.program, version))
 	})
@@ -134,9 +154,9 @@ func (f *fetcher) release(ctx context.Context, version string) (r Release, err e
 	defer func() { err = errors.Join(err, unlock()) }()
 	r, err = f.check(ctx, name)
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case err == nil && r.Integrity == b.integrity || ctx.Err() != nil:
 		return r, err
-	case !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		f.progress(fmt.Sprintf("%s %s in the cache is damaged: fetching it again", f.program, version))
 	}
 	return f.fetch(ctx, name, version, b)
@@ -144,27 +164,34 @@ func (f *fetcher) release(ctx context.Context, version string) (r Release, err e
 
 // find returns the build of a version, or says what is missing: the version, or
 // a build of it for the platform.
-func (f *fetcher) find(ctx context.Context, version string) (npm.Build, error) {
+func (f *fetcher) find(ctx context.Context, version string) (parcel, error) {
 	name, build, err := buildOf(f.of, f.on, version)
 	if err != nil {
-		return npm.Build{}, err
+		return parcel{}, err
 	}
 	p, err := f.pack(ctx, name)
 	if err == nil && p.Has(build) {
 		b, err := p.Build(build)
-		return b, f.advise(err, "")
+		return f.parcel(b), f.advise(err, "")
 	}
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return npm.Build{}, f.advise(err, "")
+		return parcel{}, f.advise(err, "")
 	}
 	main, err := f.pack(ctx, f.of.NPM)
 	switch {
 	case err != nil:
-		return npm.Build{}, f.advise(err, "")
+		return parcel{}, f.advise(err, "")
 	case main.Has(version):
-		return npm.Build{}, fault.Errorf(fault.Config, "%s %s has no build for %s: choose another version", f.program, version, f.on)
+		return parcel{}, fault.Errorf(fault.Config, "%s %s has no build for %s: choose another version", f.program, version, f.on)
 	}
-	return npm.Build{}, fault.Errorf(fault.Config, "%s has no version %s; the newest is %s", f.program, version, redact.QuoteShort(main.Tags["latest"], 60))
+	return parcel{}, fault.Errorf(fault.Config, "%s has no version %s; the newest is %s", f.program, version, redact.QuoteShort(main.Tags["latest"], 60))
+}
+
+// parcel is what a build is made of.
+func (f *fetcher) parcel(b npm.Build) parcel {
+	return parcel{integrity: b.Integrity, from: b.Host(), fill: func(ctx context.Context, _ string, work, tree *os.Root) error {
+		return f.unpacked(ctx, b, work, tree)
+	}}
 }
 
 // advise says whose fault an error of the registry is, and what can be done.
@@ -200,23 +227,20 @@ func (f *fetcher) offline() string {
 	return "without a registry, name a version of the cache: " + strings.Join(have, ", ")
 }
 
-// fetch downloads, checks and unpacks a build, and then gives it its name.
-func (f *fetcher) fetch(ctx context.Context, name, version string, b npm.Build) (r Release, err error) {
+// fetch makes a release, and then gives it its name.
+func (f *fetcher) fetch(ctx context.Context, name, version string, b parcel) (r Release, err error) {
 	at, root, done, err := f.workshop(ctx)
 	if err != nil {
 		return Release{}, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	f.progress(fmt.Sprintf("fetching %s %s for %s from %s", f.program, version, f.on, redact.Escape(b.Host())))
-	if err := f.unpacked(ctx, root, b); err != nil {
-		if errors.Is(err, errPackage) {
+	f.progress(fmt.Sprintf("fetching %s %s for %s from %s", f.program, version, f.on, redact.Escape(b.from)))
+	e, err := f.fill(ctx, at, root, version, b)
+	if err != nil {
+		if errors.Is(err, errPackage) || errors.Is(err, debian.ErrPackage) {
 			return Release{}, fault.Errorf(fault.Integrity, "%s %s: %w", f.program, version, err)
 		}
 		return Release{}, f.advise(err, "")
-	}
-	e, err := f.describe(ctx, root, version, b)
-	if err != nil {
-		return Release{}, err
 	}
 	if err := f.discard(name); err != nil {
 		return Release{}, cacheError(err)
@@ -230,10 +254,30 @@ func (f *fetcher) fetch(ctx context.Context, name, version string, b npm.Build) 
 	return e.Release, nil
 }
 
-// unpacked fills the folder tree of an empty folder.
-func (f *fetcher) unpacked(ctx context.Context, root *os.Root, b npm.Build) (err error) {
+// fill fills an empty folder with a release.
+func (f *fetcher) fill(ctx context.Context, at string, root *os.Root, version string, b parcel) (e Entry, err error) {
+	if err := root.Mkdir(treeName, 0o755); err != nil {
+		return e, cacheError(err)
+	}
+	tree, err := root.OpenRoot(treeName)
+	if err != nil {
+		return e, cacheError(err)
+	}
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	if err := b.fill(ctx, at, root, tree); err != nil {
+		return e, err
+	}
+	info, err := tree.Lstat(f.of.Start)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o100 == 0 && f.of.Runtime == "" {
+		return e, fmt.Errorf("%w: it has no program where %s is expected (its layout is not known; choose another version)", errPackage, f.of.Start)
+	}
+	return f.describe(ctx, root, tree, version, b.integrity)
+}
+
+// unpacked fills an empty folder with the files of a build.
+func (f *fetcher) unpacked(ctx context.Context, b npm.Build, work, tree *os.Root) (err error) {
 	const packed = "package.tgz"
-	file, err := source.OpenIn(root, packed, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	file, err := source.OpenIn(work, packed, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return cacheError(err)
 	}
@@ -244,37 +288,20 @@ func (f *fetcher) unpacked(ctx context.Context, root *os.Root, b npm.Build) (err
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return cacheError(err)
 	}
-	if err := root.Mkdir(treeName, 0o755); err != nil {
-		return cacheError(err)
-	}
-	tree, err := root.OpenRoot(treeName)
-	if err != nil {
-		return cacheError(err)
-	}
-	defer func() { err = errors.Join(err, tree.Close()) }()
 	if err := unpackTarball(ctx, file, tree, f.of.Place, ofAgents()); err != nil {
 		return err
 	}
-	info, err := tree.Lstat(f.of.Start)
-	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o100 == 0 && f.of.Runtime == "" {
-		return fmt.Errorf("%w: it has no program where %s is expected (its layout is not known; choose another version)", errPackage, f.of.Start)
-	}
-	return root.Remove(packed)
+	return work.Remove(packed)
 }
 
 // describe stores beside a tree what it is.
-func (f *fetcher) describe(ctx context.Context, root *os.Root, version string, b npm.Build) (Entry, error) {
-	tree, err := root.OpenRoot(treeName)
-	if err != nil {
-		return Entry{}, cacheError(err)
-	}
-	defer tree.Close()
+func (f *fetcher) describe(ctx context.Context, root, tree *os.Root, version, integrity string) (Entry, error) {
 	sum, size, err := walk(ctx, tree, nil)
 	if err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Release{Program: f.program, Version: version, Platform: f.on, Integrity: b.Integrity, Digest: sum}, size}
-	text, err := digest.Canonical(stored{f.program, version, f.on.String(), b.Integrity, sum, size})
+	e := Entry{Release{Program: f.program, Version: version, Platform: f.on, Integrity: integrity, Digest: sum}, size}
+	text, err := digest.Canonical(stored{f.program, version, f.on.String(), integrity, sum, size})
 	if err != nil {
 		return Entry{}, err
 	}

@@ -30,6 +30,9 @@ type limits struct {
 // ofAgents are the limits of an agent's package.
 func ofAgents() limits { return limits{files: 20_000, bytes: 3 << 30, depth: 32, name: 512} }
 
+// ofPython are the limits of a Python program with all that it needs.
+func ofPython() limits { return limits{files: 60_000, bytes: 3 << 30, depth: 32, name: 512} }
+
 // unpackTarball unpacks the files of an npm package, whose content was not checked,
 // into an empty folder. place says where a file goes, from its path below the package's
 // first folder: a valid path below the root, or "" to leave it out. Each is owned by the
@@ -41,16 +44,22 @@ func unpackTarball(ctx context.Context, r io.Reader, root *os.Root, place func(n
 		return fmt.Errorf("%w: it is not compressed with gzip", errPackage)
 	}
 	zipped.Multistream(false)
+	return unpackFiles(ctx, zipped, root, below, place, l)
+}
+
+// unpackFiles unpacks the files of an archive; name returns the path of an entry by which
+// place knows it.
+func unpackFiles(ctx context.Context, archive io.Reader, root *os.Root, name func(string, limits) (string, bool), place func(string) string, l limits) (err error) {
 	dir, err := root.Open(".")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	seen := map[string]bool{} // names of entries, as they were given
-	err = unpack.Tar(ctx, dir, zipped, unpack.Options{
+	err = unpack.Tar(ctx, dir, archive, unpack.Options{
 		// Headers and padding are small beside the files; a stream of nothing but headers ends there.
 		Entries: l.files, Bytes: l.bytes, Archive: l.bytes + int64(l.files)*4096 + 1<<20, Depth: l.name,
-		Plan: func(h *tar.Header) (unpack.Entry, error) { return planFile(h, seen, place, l) },
+		Plan: func(h *tar.Header) (unpack.Entry, error) { return planFile(h, seen, name, place, l) },
 	})
 	var entry *unpack.Error
 	var refused *unpack.Refused
@@ -66,7 +75,7 @@ func unpackTarball(ctx context.Context, r io.Reader, root *os.Root, place func(n
 }
 
 // planFile says what becomes of an entry.
-func planFile(h *tar.Header, seen map[string]bool, place func(string) string, l limits) (e unpack.Entry, err error) {
+func planFile(h *tar.Header, seen map[string]bool, named func(string, limits) (string, bool), place func(string) string, l limits) (e unpack.Entry, err error) {
 	switch h.Typeflag {
 	case tar.TypeXGlobalHeader:
 		return e, nil
@@ -74,7 +83,7 @@ func planFile(h *tar.Header, seen map[string]bool, place func(string) string, l 
 	default:
 		return e, errors.New("it is neither a file nor a folder")
 	}
-	name, ok := below(h.Name, l)
+	name, ok := named(h.Name, l)
 	switch {
 	case !ok:
 		return e, errors.New("it is not a name that a package can have")
@@ -100,6 +109,16 @@ const maxPart = 255
 // below returns the path below the package's first folder, which is "package" only
 // by convention.
 func below(name string, l limits) (string, bool) {
+	name, ok := proper(name, l)
+	_, rest, cut := strings.Cut(name, "/")
+	if !cut {
+		return name, ok // the first folder itself, or a file beside it
+	}
+	return rest, ok
+}
+
+// proper returns the path of an entry, if it is one that a package can have.
+func proper(name string, l limits) (string, bool) {
 	name = strings.TrimSuffix(name, "/")
 	if len(name) > l.name || strings.Count(name, "/") > l.depth || !fs.ValidPath(name) || name == "." {
 		return "", false
@@ -114,9 +133,5 @@ func below(name string, l limits) (string, bool) {
 			return "", false
 		}
 	}
-	_, rest, ok := strings.Cut(name, "/")
-	if !ok {
-		return name, true // the first folder itself, or a file beside it
-	}
-	return rest, true
+	return name, true
 }

@@ -55,7 +55,7 @@ func (r *Request) calls(t Turn) ([]call, error) {
 
 // shell runs a command with the agent's shell tool.
 func (r *Request) shell(line string) (call, error) {
-	if c, ok := r.byRole([]string{"bash", "run_shell_command", "terminal", "execute_bash"}, given{command(), line}); ok {
+	if c, ok := r.plainShell(line); ok {
 		return c, nil
 	}
 	t, ok := r.tool("exec", "exec_command", "shell_command", "shell", "local_shell", "Bash", "run_shell_command", "bash")
@@ -79,6 +79,11 @@ func (r *Request) shell(line string) (call, error) {
 		c.input = object(map[string]any{"command": argv})
 	}
 	return c, nil
+}
+
+// plainShell runs a command with a tool that takes nothing but commands.
+func (r *Request) plainShell(line string) (call, bool) {
+	return r.byRole([]string{"bash", "run_shell_command", "terminal", "execute_bash"}, given{command(), line})
 }
 
 // script calls a tool from within code mode.
@@ -134,6 +139,10 @@ func (r *Request) editFile(e Edit) (call, error) {
 	}
 	if t, ok := r.tool("apply_patch"); ok {
 		return call{kind: "custom_tool_call", namespace: t.Namespace, name: t.Name, input: p.String()}, nil
+	}
+	const replace = `perl -0pi -e 'BEGIN { ($old, $new) = splice @ARGV, 0, 2 } s/\Q$old\E/$new/' -- `
+	if c, ok := r.plainShell(replace + quote(e.Old) + " " + quote(e.New) + " " + quote(e.Path)); ok {
+		return c, nil
 	}
 	return r.shell("apply_patch <<'END_OF_PATCH'\n" + p.String() + "END_OF_PATCH") // a command that Codex knows
 }

@@ -66,7 +66,7 @@ type Program struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`
 	Platform  string `json:"platform"`
-	Integrity string `json:"integrity"` // of the package, as its registry has it
+	Integrity string `json:"integrity"` // of the package, as its registry has it, or of all packages that are pinned
 	Digest    string `json:"digest"`    // of its files
 }
 
