@@ -37,6 +37,8 @@ type Rederived struct {
 	Attempt int           `json:"attempt"`
 	Was     commit.Judged `json:"recorded"`
 	Is      commit.Judged `json:"derived"`
+	// Image is the reference of the one in which the task's row is scored, "" for none.
+	Image string `json:"-"`
 	// Asked says that the judge was asked anew: it may answer otherwise.
 	Asked bool `json:"asked_again,omitzero"`
 }
@@ -158,7 +160,7 @@ func (cfg Config) verdicts() iter.Seq2[recordedVerdict, error] {
 // rederive scores one stored candidate, again after an infrastructure error.
 func (cfg Config) rederive(ctx context.Context, t task.Task, rec Recorded) (Rederived, error) {
 	v, fam := cfg.Verifiers[t.Family()], cfg.Families[t.Family()]
-	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict,
+	r := Rederived{TaskID: t.ID(), Index: t.Index(), Attempt: rec.Attempt, Was: rec.Verdict, Image: t.Environment().Image,
 		Asked: cfg.Asked && rec.Verdict.Basis == verdict.Judged.String() && rec.Candidate != nil}
 	if reason, _ := fam.Unscored(t, v); reason != "" {
 		r.Is = commit.Judge(family.Verdict{Outcome: verdict.Pending, Reason: reason, Containment: verdict.Passive, Basis: fam.Basis(t.Evaluator())})

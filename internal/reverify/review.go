@@ -56,6 +56,9 @@ type Review struct {
 	Seen, Left int
 	chosen     map[evidence.Slot]bool // nil is all
 	otherBuild string                 // that this is another build than the run's, "" if it is the same
+	otherImage map[string]bool        // the references whose images are not the run's
+	lowered    bool                   // the run had limits above those that apply
+	otherName  string                 // of the run's engine, if this one is another
 }
 
 // Records holds what is compared of a run's records.
@@ -188,7 +191,8 @@ func (r *Review) sayEngine(e sandbox.Engine) {
 	}
 	info, was := e.Info(), ""
 	if name, _ := r.Result.Manifest.EngineName(); name != "" && name != info.Name {
-		was = "; the run used " + redact.Escape(name)
+		r.otherName = redact.Escape(name)
+		was = "; the run used " + r.otherName
 	}
 	if info.Choice != "" {
 		info.Name += " (" + info.Choice + ")"
@@ -302,8 +306,10 @@ func (r *Review) compareImages(images map[string]sandbox.Image) {
 		}
 		return record.HiddenImage(*r.Salt, ref)
 	})
+	r.otherImage = map[string]bool{}
 	for ref, img := range images {
 		if was, ok := r.Result.Manifest.Images[names[ref]]; ok && was != img.ID {
+			r.otherImage[ref] = true
 			r.Notice(fmt.Sprintf("image %s is %s here and was %s in the run", ref, img.ID, redact.Escape(was)))
 		}
 	}
@@ -322,8 +328,10 @@ func (r *Review) limits() sandbox.Limits {
 		return theirs
 	}
 	mine := scoring.Limits(own).WithDefaults()
-	return sandbox.Limits{Memory: min(theirs.Memory, mine.Memory), CPUs: min(theirs.CPUs, mine.CPUs), Pids: min(theirs.Pids, mine.Pids),
+	lower := sandbox.Limits{Memory: min(theirs.Memory, mine.Memory), CPUs: min(theirs.CPUs, mine.CPUs), Pids: min(theirs.Pids, mine.Pids),
 		Disk: min(theirs.Disk, mine.Disk), Files: min(theirs.Files, mine.Files), Output: min(theirs.Output, mine.Output)}
+	r.lowered = r.lowered || lower != theirs
+	return lower
 }
 
 // verifyTimeout is the time limit of a family's verifications.

@@ -69,6 +69,9 @@ The public part of a pack is compared by its digest. Hidden parts are bound by
 keyed digests, which can be compared only with the run's salt: from the run's
 restricted folder, or given with --salt.
 
+Where verdicts differ, what may explain it is listed: a hidden part of the pack that was not
+compared, another build, image or engine, lower limits.
+
 The exit code is 13 if a verdict differs or the run's number of left-out rows is
 wrong, and 15 if PACK is another pack.`
 
@@ -229,6 +232,11 @@ func (r *rederivation) finish() error {
 	}
 	if r.err != nil {
 		return fmt.Errorf("printing the verdicts: %w", r.err)
+	}
+	if len(r.diffs) > r.flips {
+		for _, cause := range r.review.Causes(r.diffs) {
+			r.g.Say("why verdicts may differ: %s", cause)
+		}
 	}
 	if n := r.review.Records.Total - r.review.Seen; n > 0 {
 		return fault.As(fault.Integrity, fmt.Errorf("records without a row in the pack: %d", n))

@@ -1,0 +1,3 @@
+module securebench/tools/nfpm
+
+go 1.26.0
