@@ -35,8 +35,11 @@ type stated struct {
 	unit []string
 	// also are the other sides of a chain, x = 6/8 = 3/4, which have to be equal as well.
 	also []string
-	// value is what an equation assigns, if it assigns anything; only a gold has it.
+	// value is what an equation assigns, or the interval of an inequality, if there is any;
+	// only a gold has it.
 	value *stated
+	// inOrder are the values of several names: an answer may list them without brackets.
+	inOrder bool
 	// known are the commands and runs of letters that it has.
 	known map[string]bool
 }
@@ -71,8 +74,9 @@ type token struct {
 }
 
 var (
-	grouped = lazyregexp.New(`^\d{1,3}(?:,\d{3})+(?:\.\d+)?`) // in thousands
+	grouped = lazyregexp.New(`^[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?`) // in thousands
 	simple  = lazyregexp.New(`^(?:\d+(?:\.\d+)?|\.\d+)`)
+	comma   = lazyregexp.New(`^(-?)(\d+|[1-9]\d{0,2}(?:\.\d{3})+),(\d+)([^\d,]\D*)?$`) // a decimal one
 )
 
 // scan cuts an expression into tokens. In brackets, and where a list is asked for, a
@@ -205,6 +209,9 @@ func read(s string, asked *Asked, gold *stated) (stated, refusal) {
 	if denials.MatchString(s) && (gold == nil || !sameDenials(s, gold.text)) && gold != nil {
 		return stated{}, denied
 	}
+	if m := comma.FindStringSubmatch(s); m != nil && gold != nil && gold.shape == number && !grouped.MatchString(strings.TrimPrefix(s, "-")) {
+		s = m[1] + strings.ReplaceAll(m[2], ".", "") + "." + m[3] + m[4]
+	}
 	tokens := scan(s, gold != nil && gold.isList())
 	if t, ok := onlyWords(tokens, gold); ok && (gold == nil || gold.shape == words) {
 		return stated{text: t, shape: words}, ""
@@ -253,7 +260,7 @@ func (e *stated) take(tokens []token, asked *Asked, gold *stated) (out []token, 
 			return nil, unknownText
 		case t.kind == 'n' && len(t.text) > maxDigits:
 			return nil, longNumber
-		case t.text == `\%`, t.kind == '%', (t.kind == 'w' || t.kind == 't') && isPercent(t.text):
+		case t.text == `\%`, t.kind == '%', (t.kind == 'w' || t.kind == 't') && IsPercent(t.text):
 			e.percent = true
 			continue
 		case t.text == `\$` || t.kind == '$':
@@ -329,7 +336,8 @@ func degrees(before []token) bool {
 	return n > 1 && (before[n-1].kind == '^' || before[n-1].kind == '{' && n > 2 && before[n-2].kind == '^')
 }
 
-func isPercent(s string) bool {
+// IsPercent reports whether a word or sign says that a value is a percentage.
+func IsPercent(s string) bool {
 	switch strings.ToLower(strings.Trim(s, ` \`)) {
 	case "%", "percent", "per cent", "percentage", "pct":
 		return true

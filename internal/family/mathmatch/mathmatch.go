@@ -133,7 +133,7 @@ func (c *Comparer) Compare(ctx context.Context, fc family.Case, k *Key, answer s
 	for i := range k.golds {
 		g := &k.golds[i]
 		e, r := read(answer, k.asked, g)
-		if g.value != nil && e.shape != equation {
+		if g.value != nil && e.shape != g.shape {
 			g = g.value
 			e, r = read(answer, k.asked, g)
 		}

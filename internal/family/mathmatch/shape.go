@@ -34,10 +34,15 @@ func (e stated) finish(tokens []token, asked *Asked, gold *stated) (stated, refu
 			tokens = trim(inner)
 		}
 	}
-	e.shape, e.text = shapeOf(tokens), join(tokens)
-	if gold == nil && e.shape == equation {
+	switch shape := shapeOf(tokens); {
+	case gold == nil && shape == equation:
 		e.value = e.assigns(tokens, asked)
+	case gold == nil && shape == inequality:
+		e.value = e.bounds(tokens, asked)
+	case gold != nil && gold.inOrder && shape == set && has(tokens, ","):
+		tokens = slices.Concat([]token{{'(', "("}}, tokens, []token{{')', ")"}})
 	}
+	e.shape, e.text = shapeOf(tokens), join(tokens)
 	if inner, ok := bracketed(tokens, `\{`, `\}`); ok {
 		e.text = `\{` + join(inner) + `\}`
 	} else if inner, ok := bracketed(tokens, "{", "}"); ok && len(split(inner, ",")) > 1 {
@@ -67,14 +72,14 @@ func assigned(tokens []token, gold *stated) ([]token, refusal) {
 }
 
 // values lists what several names are assigned. Of one name they are a set, and of
-// different ones in the order of the alphabet a tuple, if the gold is one. An item
-// without a name goes on with the one before.
+// different ones a tuple: of a gold in its order, and of an answer in the order of the
+// alphabet, if the gold is one. An item without a name goes on with the one before.
 func values(items [][]token, gold *stated) (out []token, r refusal) {
 	var names []string
 	for i, item := range items {
 		sides := split(item, "=")
 		switch {
-		case len(sides) == 2 && isName(sides[0]):
+		case len(sides) == 2 && (isName(sides[0]) || gold == nil && isNamed(sides[0])):
 			names = append(names, join(sides[0]))
 		case len(sides) > 1:
 			return nil, notAssigned
@@ -84,18 +89,16 @@ func values(items [][]token, gold *stated) (out []token, r refusal) {
 		}
 		out = append(out, trim(sides[len(sides)-1])...)
 	}
+	said := slices.Clone(names)
 	slices.Sort(names)
-	one := names[0] == names[len(names)-1]
-	if one {
+	switch one := names[0] == names[len(names)-1]; {
+	case one:
 		return out, ""
-	}
-	if gold == nil || gold.shape != pair && gold.shape != tuple || len(slices.Compact(slices.Clone(names))) != len(items) {
+	case len(slices.Compact(slices.Clone(names))) != len(items):
 		return nil, notAssigned
-	}
-	for i, item := range items {
-		if join(split(item, "=")[0]) != names[i] {
-			return nil, notAssigned
-		}
+	case gold == nil:
+	case gold.shape != pair && gold.shape != tuple || !slices.Equal(said, names):
+		return nil, notAssigned
 	}
 	return slices.Concat([]token{{'(', "("}}, out, []token{{')', ")"}}), ""
 }
@@ -122,31 +125,109 @@ func isName(tokens []token) bool {
 // to one name, or nil.
 func (e stated) assigns(tokens []token, asked *Asked) *stated {
 	sides := split(tokens, "=")
+	v := stated{known: e.known, unit: e.unit}
 	var rest []token
 	switch items := split(tokens, ","); {
 	case len(sides) == 2 && len(items) == 1 && isNamed(sides[0]):
 		rest = sides[1]
-	case len(items) > 1 && isName(split(items[0], "=")[0]):
+	case len(items) > 1 && isNamed(split(items[0], "=")[0]):
 		list, r := values(items, nil)
 		if r != "" {
 			return nil
 		}
-		rest = list
+		rest, v.inOrder = list, list[0].kind == '('
 	default:
 		return nil
 	}
-	v := stated{known: e.known, unit: e.unit}
 	if v, r := v.finish(rest, asked, nil); r == "" {
 		return &v
 	}
 	return nil
 }
 
-// isNamed reports whether tokens are a name, or a measure of one, such as |AB|.
+// bounds returns the interval of a gold inequality, or nil.
+func (e stated) bounds(tokens []token, asked *Asked) *stated {
+	between, ok := betweenBounds(tokens)
+	if !ok {
+		return nil
+	}
+	v := stated{known: e.known, unit: e.unit}
+	if v, r := v.finish(between, asked, nil); r == "" {
+		return &v
+	}
+	return nil
+}
+
+// An end is what a relation says of the interval between its sides.
+type end struct {
+	less   bool // the left side is less
+	closed bool
+}
+
+var ends = map[string]end{"<": {true, false}, `\le`: {true, true}, `\leq`: {true, true}, ">": {false, false}, `\ge`: {false, true}, `\geq`: {false, true}} //nolint:gochecknoglobals // a constant
+
+// betweenBounds writes an inequality of one name as the interval that it is in: x < 3,
+// 1 \le x < 3.
+func betweenBounds(tokens []token) (out []token, ok bool) {
+	var sides [][]token
+	var relations []end
+	from, depth := 0, 0
+	for i, t := range tokens {
+		depth += brackets[t.text]
+		if e, related := ends[t.text]; related && depth == 0 {
+			sides, relations, from = append(sides, trim(tokens[from:i])), append(relations, e), i+1
+		}
+	}
+	sides = append(sides, trim(tokens[from:]))
+	infinite := []token{{'c', `\infty`}}
+	low, high := append([]token{{'-', "-"}}, infinite...), infinite
+	left, right := end{}, end{}
+	switch {
+	case has(tokens, ",", "=", `\cup`, `\ne`):
+		return nil, false
+	case len(sides) == 2 && isName(sides[0]) == isName(sides[1]), len(sides) > 3, len(sides) == 1:
+		return nil, false
+	case len(sides) == 2 && isName(sides[0]) != relations[0].less:
+		low, left = sides[0], relations[0]
+		if isName(sides[0]) {
+			low = sides[1]
+		}
+	case len(sides) == 2:
+		high, right = sides[1], relations[0]
+		if isName(sides[1]) {
+			high = sides[0]
+		}
+	case !isName(sides[1]) || relations[0].less != relations[1].less:
+		return nil, false
+	case relations[0].less:
+		low, high, left, right = sides[0], sides[2], relations[0], relations[1]
+	default:
+		low, high, left, right = sides[2], sides[0], relations[1], relations[0]
+	}
+	open, shut := token{'(', "("}, token{')', ")"}
+	if left.closed {
+		open = token{'[', "["}
+	}
+	if right.closed {
+		shut = token{']', "]"}
+	}
+	return slices.Concat([]token{open}, low, []token{{',', ","}}, high, []token{shut}), true
+}
+
+// isNamed reports whether tokens are a name, a measure of one, such as |AB|, or the ratio
+// of two.
 func isNamed(tokens []token) bool {
 	tokens = trim(tokens)
 	if n := len(tokens); n > 2 && tokens[0].kind == '|' && tokens[n-1].kind == '|' {
 		tokens = tokens[1 : n-1]
+	}
+	if len(tokens) > 1 && tokens[0].text == `\frac` {
+		tokens = tokens[1:]
+	}
+	for _, sign := range []string{":", "/"} {
+		if parts := split(tokens, sign); len(parts) == 2 {
+			return isName(parts[0]) && isName(parts[1])
+		}
 	}
 	return isName(tokens)
 }

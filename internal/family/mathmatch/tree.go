@@ -44,6 +44,7 @@ var (
 	decimal   = lazyregexp.New(`^-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:e[-+][0-9]{1,3})?$`)
 	precision = lazyregexp.New(`^[1-9][0-9]{0,3}$`)
 	symbol    = lazyregexp.New(`^[A-Za-z]{1,32}$`)
+	indexed   = lazyregexp.New(`^[A-Za-z]{1,32}(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]{1,8}\}))?$`)
 	small     = lazyregexp.New(`^[1-9][0-9]?$`)
 )
 
@@ -54,7 +55,7 @@ var nodeForms = func() map[string]form { //nolint:gochecknoglobals // a constant
 	texts := func(of ...*lazyregexp.Regexp) []*lazyregexp.Regexp { return of }
 	out := map[string]form{
 		"Integer": {texts: texts(integer)}, "Rational": {texts: texts(integer, positive)}, "Float": {texts: texts(decimal, precision)},
-		"Symbol": {texts: texts(symbol)}, "RealSymbol": {texts: texts(symbol)},
+		"Symbol": {texts: texts(indexed)}, "RealSymbol": {texts: texts(indexed)},
 		"Apply":  {texts: texts(symbol), least: 1, most: 8},
 		"Matrix": {texts: texts(small, small), least: 1, most: maxNodes, ofMatrix: true},
 		"Pow":    {least: 2, most: 2}, "Mod": {least: 2, most: 2}, "UnevaluatedExpr": {least: 1, most: 1}, "Interval": {least: 4, most: 4},

@@ -18,7 +18,7 @@ func deep(n int) string {
 func TestTree(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		`["Integer","-12"]`, `["Rational","-3","4"]`, `["Float","0.33333333333333331","53"]`, `["Float","1.5e+30","53"]`, `["RealSymbol","x"]`, `["Pi"]`,
+		`["Integer","-12"]`, `["Rational","-3","4"]`, `["Float","0.33333333333333331","53"]`, `["Float","1.5e+30","53"]`, `["RealSymbol","x"]`, `["Symbol","a_{37}"]`, `["Symbol","x_1"]`, `["Pi"]`,
 		`["Add",["Integer","1"],["Pow",["Symbol","x"],["Integer","2"]]]`, `["FiniteSet"]`, `["Apply","f",["Symbol","x"]]`,
 		`["Matrix","1","2",["Integer","1"],["Integer","2"]]`, `["Interval",["NegativeInfinity"],["Integer","3"],["BooleanTrue"],["BooleanFalse"]]`,
 		`["Integer","` + strings.Repeat("9", 400) + `"]`, deep(maxDepth),
@@ -31,6 +31,7 @@ func TestTree(t *testing.T) {
 	for name, text := range map[string]string{
 		"a name that is not on the list": `["Lambda",["Symbol","x"]]`, "a name that runs code": `["sympify",["Symbol","x"]]`, "an import": `["__import__","os"]`,
 		"text in the place of a node": `["Add","__import__('os').system('id')"]`, "a symbol that is code": `["Symbol","__import__('os').system('id')"]`,
+		"an index that is code": `["Symbol","a_{os.system}"]`, "an index that does not end": `["Symbol","a_{3"]`, "a function with an index": `["Apply","f_1",["Pi"]]`,
 		"a symbol that is longer": `["Symbol","` + strings.Repeat("a", 33) + `"]`, "a function that is code": `["Apply","os.system",["Pi"]]`,
 		"a number that is code": `["Integer","1+1"]`, "a number that is longer": `["Integer","` + strings.Repeat("9", 401) + `"]`, "a denominator of zero": `["Rational","1","0"]`,
 		"a number of JSON": `[1]`, "an object": `{"Integer":"1"}`, "no array": `"x"`, "nothing": ``, "cut off": `["Add",["Pi"]`, "two": `["Pi"]["Pi"]`,

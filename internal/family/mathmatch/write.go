@@ -25,14 +25,34 @@ var signs = strings.NewReplacer( //nolint:gochecknoglobals // a constant
 var layout = strings.NewReplacer( //nolint:gochecknoglobals // a constant
 	`\\`, `\\`, `\left`, "", `\right`, "", `\bigl`, "", `\bigr`, "", `\Bigl`, "", `\Bigr`, "", `\big`, "", `\Big`, "",
 	`\displaystyle`, " ", `\textstyle`, " ", `\dfrac`, `\frac`, `\tfrac`, `\frac`, `\cfrac`, `\frac`,
-	`\qquad`, " ", `\quad`, " ", `\,`, " ", `\;`, " ", `\:`, " ", `\!`, "", `\ `, " ", "~", " ", `{,}`, ",",
+	`\qquad`, " ", `\quad`, " ", `\,`, " ", `\;`, " ", `\:`, " ", `\!`, "", `\ `, " ", "~", " ",
 	`\leqslant`, `\le `, `\geqslant`, `\ge `, `\neq`, `\ne `, `\lt`, "<", `\gt`, ">", `\degree`, `^\circ `,
 	`\varnothing`, `\emptyset `, `\land`, `\text{ and }`, `\lor`, `\text{ or }`, `\lbrace`, `\{`, `\rbrace`, `\}`,
 	`\cdotp`, `\cdot `, `\colon`, ":", `\hspace{1cm}`, " ",
 )
 
 // thousands are the commas of a number that is set without the space behind them.
-var thousands = lazyregexp.New(`,\\!\s*`)
+var thousands = lazyregexp.New(`,\\!\s*|\s*\{\s*,\s*\}\s*`)
+
+// backslashes are those that stand in a row.
+var backslashes = lazyregexp.New(`\\+[a-zA-Z]?`)
+
+// unescape undoes the escapes of a text that was taken from JSON or a program as it
+// stands there: every backslash is twice, and one begins a command.
+func unescape(s string) string {
+	command := false
+	for _, run := range backslashes.FindAllString(s, -1) {
+		n := strings.Count(run, `\`)
+		if n%2 != 0 {
+			return s
+		}
+		command = command || n == 2 && n < len(run)
+	}
+	if !command {
+		return s
+	}
+	return strings.ReplaceAll(s, `\\`, `\`)
+}
 
 // arrays are matrices whose columns are described.
 var arrays = lazyregexp.New(`\\(begin|end)\{array\}(?:\s*\{[clr|\s]*\})?`)
@@ -42,7 +62,7 @@ var guarded = strings.NewReplacer(`\leftarrow`, "\x01", `\rightarrow`, "\x02", `
 
 // plain writes an expression in one way: LaTeX without layout, in ASCII where it can be.
 func plain(s string) string {
-	s = signs.Replace(unwrap(s))
+	s = signs.Replace(unwrap(unescape(s)))
 	s = norm.NFKC.String(s)
 	s = layout.Replace(guarded.Replace(thousands.ReplaceAllString(s, ",")))
 	s = arrays.ReplaceAllString(strings.ReplaceAll(s, "**", "^"), `\$1{matrix}`)

@@ -46,7 +46,7 @@ func (j *mathJudge) JudgeCutOff(ctx context.Context, candidate string) (family.V
 
 // Silent reports whether a reply states no expression.
 func (j *mathJudge) Silent(candidate string) bool {
-	return answer.Silent(answer.Read(candidate, j.question, j.options), expressions{})
+	return answer.Silent(j.read(candidate), expressions{})
 }
 
 func (j *mathJudge) judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
@@ -78,9 +78,16 @@ func mathLibrary() string {
 	return set.Name + " " + set.Version + " " + set.Digest()
 }
 
+// read reads a reply, in which several boxes may state a list.
+func (j *mathJudge) read(candidate string) *answer.Reply {
+	o := j.options
+	o.Lists = true
+	return answer.Read(candidate, j.question, o)
+}
+
 // stated returns the expression that a reply states.
 func (j *mathJudge) stated(candidate string, cut bool) (string, verdict.Reason, string) {
-	reply := answer.Read(candidate, j.question, j.options)
+	reply := j.read(candidate)
 	if reply.Blank() {
 		return "", verdict.EmptyCandidate, "the candidate is blank"
 	}
@@ -104,7 +111,7 @@ type expressions struct{}
 var _ answer.Reader[string] = expressions{}
 
 // formulas are parts of a sentence that are set as mathematics.
-var formulas = lazyregexp.New(`\$\$.+?\$\$|\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]`)
+var formulas = lazyregexp.New(`\$\$(.+?)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]`)
 
 // Read returns what a form encloses, or what follows a mark: the formula there if there
 // is one among words that say nothing else, or all of it.
@@ -117,6 +124,8 @@ func (expressions) Read(q *answer.Question, st answer.Statement) answer.Reading[
 		return boxedExpression(q, st)
 	case st.Form:
 		return answer.Reading[string]{Finding: answer.Stated, Value: st.Raw}
+	case frames(q, st.Text):
+		return answer.Reading[string]{} // "Final answer: The" of "Final answer: The final answer is 5."
 	}
 	return sentence(q, st.Raw)
 }
@@ -139,7 +148,7 @@ func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading[str
 	if touchesAfter.MatchString(after) {
 		return unclear
 	}
-	if words := q.Words(after); len(words) > 0 && words[0].Start == 0 && words[0].Kind == vocabulary.Letters && words[0].In(vocabulary.Unit)&q.In != 0 {
+	if words := q.Words(after); len(words) > 0 && words[0].Start == 0 && (mathmatch.IsPercent(words[0].Text) || words[0].Kind == vocabulary.Letters && words[0].In(vocabulary.Unit)&q.In != 0) {
 		stated, after = stated+`\text{ `+words[0].Text+"}", after[words[0].End:]
 	}
 	if q.Around(st.Before, after) != nil {
@@ -153,20 +162,89 @@ func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading[str
 var (
 	endsValue     = lazyregexp.New(`[0-9)\]}!%]$`)
 	touchesBefore = lazyregexp.New(`[-+−*/^_√×·÷±≈≠<>≤≥0-9({]$`)
-	touchesAfter  = lazyregexp.New(`^(?:[-+−]? ?[0-9]|[+−*/^_×·÷±!%=≈≠<>≤≥}])`)
+	touchesAfter  = lazyregexp.New(`^(?:[-+−]? ?[0-9]|[+−*/^_×·÷±!=≈≠<>≤≥}])`)
 )
 
-// sentence reads a sentence, or what of one follows a mark.
-func sentence(q *answer.Question, raw string) answer.Reading[string] {
-	found := formulas.FindAllStringIndex(raw, -1)
-	if len(found) == 1 {
-		at := found[0]
-		before, after := q.Words(answer.Plain(raw[:at[0]])), q.Words(answer.Plain(raw[at[1]:]))
-		if q.Closed(before, vocabulary.Harmless) && q.Closed(after, vocabulary.Harmless) {
-			return answer.Reading[string]{Finding: answer.Stated, Value: raw[at[0]:at[1]]}
+// frames reports whether a text has nothing but words that frame an answer. A single
+// letter may be a symbol.
+func frames(q *answer.Question, text string) bool {
+	words := 0
+	for _, w := range q.Words(text) {
+		switch {
+		case w.Sign() == ':' || w.Sign() == ',':
+		case len(w.Text) > 1 && w.In(vocabulary.Frame|vocabulary.Conclusion)&q.In != 0:
+			words++
+		default:
+			return false
 		}
 	}
-	return answer.Reading[string]{Finding: answer.Stated, Value: raw}
+	return words > 0
+}
+
+// sentence reads a sentence, or what of one follows a mark: its last formula, or what
+// follows its last link, where all that stands before it is understood. Whether what
+// stands behind it is a unit is for [mathmatch.Key] to say.
+func sentence(q *answer.Question, raw string) answer.Reading[string] {
+	closed := func(s string) bool { return q.Closed(q.Words(answer.Plain(s)), vocabulary.Harmless) }
+	stated := func(s string) answer.Reading[string] { return answer.Reading[string]{Finding: answer.Stated, Value: s} }
+	found := formulas.FindAllStringIndex(raw, -1)
+	last := []int{0, 0}
+	if n := len(found); n > 0 {
+		last = found[n-1]
+	}
+	formula, after := raw[last[0]:last[1]], raw[last[1]:]
+	if formula != "" && closed(raw[:last[0]]) {
+		if closed(after) {
+			return stated(formula)
+		}
+		if !strings.ContainsAny(after, `=0123456789`) {
+			return stated(undelimited(formula) + `\text{` + answer.Plain(after) + "}")
+		}
+	}
+	plain := answer.Plain(raw)
+	words := q.Words(plain)
+	for i := len(words) - 1; i > 0; i-- {
+		if w := words[i]; w.Kind == vocabulary.Letters && w.In(vocabulary.Link)&q.In != 0 && q.Closed(words[:i], vocabulary.Harmless) {
+			if rest, ok := following(raw, plain[w.Start:w.End], plain[w.End:]); ok {
+				return stated(undelimited(rest))
+			}
+		}
+	}
+	return stated(raw)
+}
+
+// undelimited is a text without the delimiters of its formulas.
+func undelimited(s string) string { return formulas.ReplaceAllString(s, " $1$2$3$4 ") }
+
+// following returns what follows a word of a text as it was written; without typesetting
+// that is the rest.
+func following(raw, word, rest string) (string, bool) {
+	for end := len(raw); ; {
+		if end = strings.LastIndex(raw[:end], word); end < 0 {
+			return "", false
+		}
+		if tail := raw[end+len(word):]; answer.Plain(tail) == strings.TrimSpace(rest) {
+			return tail, true
+		}
+	}
+}
+
+// lastSaid is the last sentence of a line but for courtesies, if no other one has a value,
+// else the line.
+func lastSaid(q *answer.Question, l answer.Line) string {
+	n := len(l.Sentences) - 1
+	for n > 0 && q.Courteous(l.Sentences[n].Words) {
+		n--
+	}
+	for _, s := range l.Sentences[:n] {
+		if strings.ContainsAny(s.Raw, `$\=0123456789`) {
+			return l.Source
+		}
+	}
+	if len(l.Sentences) == 1 {
+		return l.Source
+	}
+	return l.Sentences[n].Raw
 }
 
 // Unmarked reads the last line that is more than a courtesy.
@@ -181,7 +259,7 @@ func (expressions) Unmarked(r *answer.Reply) (answer.Reading[string], int) {
 				return answer.Reading[string]{Finding: answer.Unclear, Why: "the last line has a mark that leads to nothing"}, i
 			}
 		}
-		got := sentence(r.Question, l.Source)
+		got := sentence(r.Question, lastSaid(r.Question, l))
 		got.Line = true
 		return got, i
 	}

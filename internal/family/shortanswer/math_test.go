@@ -16,7 +16,11 @@ func TestStatedExpressions(t *testing.T) {
 		`So the answer is $\boxed{\frac{3}{4}}$.`: `\frac{3}{4}`, `The answer is \(2\sqrt{3}\).`: `\(2\sqrt{3}\)`, "Answer: x^2+1": "x^2+1",
 		"**$[0, 1)$**": "**$[0, 1)$**", `x = -\boxed{25}`: "-25", "#### 12": "12", `{"answer": "\\frac{1}{2}"}`: `\frac{1}{2}`,
 		`\boxed{5} and again $\boxed{ 5 }$`: "5", `\boxed{5}\text{ cm}`: `5\text{ cm}`, "The number of bad workers needed is \\boxed{3}.": "3",
-		`\boxed{5} or \boxed{6}`: "", `2\boxed{5}`: "", `\boxed{5}^2`: "", `\boxed{5}\%`: "", `\boxed{5}!`: "", `\sqrt{\boxed{5}}`: "", `\frac{\boxed{1}}{2}`: "", `\frac{1}{\boxed{2}}`: "", `x^{\boxed{2}}`: "", `(\boxed{2}, 3)`: "", `\boxed{5} million`: "", `\boxed{5} is wrong`: "",
+		`\boxed{28}\%`: `28\text{ %}`, `\boxed{28} percent`: `28\text{ percent}`, `The text has \\boxed{\\frac{1}{2}}.`: `\\frac{1}{2}`,
+		"Final Answer: The final answer is $5$. I hope it is correct.": "$5$", "Answer: Thus, the answer is 6.": "6", "Answer: a": "a",
+		`$$\boxed{1} \quad \text{and} \quad \boxed{2}$$`: "1, 2", `\boxed{1}, \boxed{2} and \boxed{3}`: "1, 2, 3", `\boxed{1}, \boxed{1}`: "1", `\boxed{x=1} und \boxed{y=2}`: "x=1, y=2",
+		`\boxed{1}. And \boxed{2}`: "", `\boxed{1} not \boxed{2}`: "", `\boxed{1} \boxed{2}`: "", `\boxed{1} and 3 \boxed{2}`: "", `\boxed{1} and \boxed{2} million`: "", `not \boxed{1} and \boxed{2}`: "",
+		`\boxed{5} or \boxed{6}`: "", `2\boxed{5}`: "", `\boxed{5}^2`: "", `\boxed{5}!`: "", `\sqrt{\boxed{5}}`: "", `\frac{\boxed{1}}{2}`: "", `\frac{1}{\boxed{2}}`: "", `x^{\boxed{2}}`: "", `(\boxed{2}, 3)`: "", `\boxed{5} million`: "", `\boxed{5} is wrong`: "",
 		`The answer is not \boxed{5}.`: "", `\boxed{5} = 6`: "", "3 - \\boxed{5}": "", `+\boxed{5} - 2`: "", "": "",
 	} {
 		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math"}`))

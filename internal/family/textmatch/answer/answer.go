@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/family/textmatch/vocabulary"
 )
 
 // A Rank says how strongly a statement is marked as the answer.
@@ -96,6 +97,7 @@ type Reply struct {
 type Options struct {
 	Labels  bool           // single letters are labels, not initials
 	ColonA  bool           // "A:" begins an answer
+	Lists   bool           // boxes that are joined are one list: \boxed{1} and \boxed{2}
 	Marks   []string       // marks of the pack
 	Pattern *regexp.Regexp // a mark of the pack whose first group is the answer
 }
@@ -223,7 +225,7 @@ func (r *reader) led(p plain, source string, st Statement, start, end int) State
 
 // sentence finds the statements of a sentence: its forms, or its marks.
 func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
-	found, forms := false, 0
+	forms, last := 0, -1 // where the last form ended
 	for i := 0; i < len(s.Words); i++ {
 		open := s.Words[i].Sign()
 		rank, ok := formRank[open]
@@ -248,15 +250,38 @@ func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
 		st := Statement{Rank: rank, Form: true, Line: line}
 		st = r.led(p, source, st, s.Words[i].End, end)
 		st.Before, st.After = strings.Map(unform, p.text[s.start:s.Words[i].Start]), strings.Map(unform, p.text[min(len(p.text), end+len("\ue000")):max(s.start+len(s.Text), end)])
-		if st.Text != "" {
+		switch n := len(r.Statements) - 1; {
+		case st.Text == "":
+		case r.o.Lists && last >= 0 && rank == Boxed && r.Statements[n].Rank == Boxed && r.Question.lists(s.Words[last:i]):
+			r.Statements[n].list(st)
+			last = j
+		default:
 			r.Statements = append(r.Statements, st)
-			found = true
+			last = j
 		}
 		i = j - 1
 	}
-	if !found {
+	if last < 0 {
 		r.marks(s, p, source, line)
 	}
+}
+
+// lists reports whether the words between two forms only join them: a comma, or "and".
+func (q *Question) lists(between []Word) bool {
+	for _, w := range between {
+		if !q.has(w, vocabulary.And) && w.Sign() != ',' && w.Sign() != ';' {
+			return false
+		}
+	}
+	return len(between) > 0
+}
+
+// list makes a statement that of a list with what another one states, which follows it.
+func (st *Statement) list(next Statement) {
+	if textmatch.Normalize(st.Text) != textmatch.Normalize(next.Text) {
+		st.Text, st.Raw = st.Text+", "+next.Text, st.Raw+", "+next.Raw
+	}
+	st.Rest, st.Source, st.After = st.Text, st.Raw, next.After
 }
 
 // The characters that stand for the beginning of a form; the next one stands for its

@@ -62,7 +62,13 @@ func findBoxes(s string) []box {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
-			if n := boxStart(s[i:]); n > 0 {
+			n := boxStart(s[i:])
+			if n == 0 && strings.HasPrefix(s[i+1:], `\`) { // of a text in which every backslash is twice
+				if n = boxStart(s[i+1:]); n > 0 {
+					n++
+				}
+			}
+			if n > 0 {
 				braces = append(braces, box{start: i, open: i + n})
 				i += n - 1
 			} else {

@@ -137,7 +137,7 @@ func cutReasoning(s string) string {
 // turn in the middle of a text is another turn.
 var (
 	startTokens = lazyregexp.New(`(?i)^(<s>|<bos>|<\|(assistant|im_start|start_header_id|begin_of_text)[^|>\n]*\|>(assistant\n)?|assistant:)`)
-	turnTokens  = lazyregexp.New(`<\|(im_end|eot_id|endoftext|end_of_text|return|user|endofturn)\|>`)
+	turnTokens  = lazyregexp.New(`<\|(im_end|eot_id|endoftext|end_of_text|return|user|endofturn)\|>|<\|(im_start|start_header_id)\|>\s*(user|system)\b`)
 	stopTokens  = lazyregexp.New(`(?i)(</s>|<(eos|eot|eoa|pad|bos|eos_token|eot_token|end_of_turn|endoftext)>|\[(eos|/inst|end of text)\]|<[|｜][^|｜<>\s]{1,40}[|｜]>)\s*$`)
 )
 
