@@ -122,7 +122,7 @@ func parsed(args []string) error {
 	if err := cmd.ParseFlags(rest); err != nil {
 		return err
 	}
-	if cmd.HasSubCommands() && len(args) > 0 && len(cmd.Flags().Args()) > 0 {
+	if cmd.HasSubCommands() && !strings.Contains(cmd.Use, " ") && len(args) > 0 && len(cmd.Flags().Args()) > 0 {
 		return fmt.Errorf("%s has no command %s", cmd.CommandPath(), cmd.Flags().Args()[0])
 	}
 	for _, check := range []func() error{

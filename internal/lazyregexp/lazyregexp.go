@@ -49,6 +49,17 @@ func (r *Regexp) FindStringIndex(s string) []int { return r.Regexp().FindStringI
 // FindStringSubmatch returns the first match in s and its groups.
 func (r *Regexp) FindStringSubmatch(s string) []string { return r.Regexp().FindStringSubmatch(s) }
 
+// FindStringSubmatchIndex returns where the first match in s and its groups are.
+func (r *Regexp) FindStringSubmatchIndex(s string) []int {
+	return r.Regexp().FindStringSubmatchIndex(s)
+}
+
+// FindAllStringSubmatchIndex returns where the first n matches in s and their groups are,
+// all for -1.
+func (r *Regexp) FindAllStringSubmatchIndex(s string, n int) [][]int {
+	return r.Regexp().FindAllStringSubmatchIndex(s, n)
+}
+
 // FindSubmatch returns the first match in b and its groups.
 func (r *Regexp) FindSubmatch(b []byte) [][]byte { return r.Regexp().FindSubmatch(b) }
 

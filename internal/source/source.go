@@ -104,15 +104,23 @@ func notText() []foreign {
 	}
 }
 
+// CheckHead refuses a file that is not text, by its first bytes.
+func CheckHead(file string, head []byte) *Problem {
+	for _, known := range notText() {
+		if bytes.HasPrefix(head, []byte(known.head)) {
+			return &Problem{Pos: Pos{File: file, Line: 1, Col: 1}, Message: known.message, Fix: known.fix}
+		}
+	}
+	return nil
+}
+
 // checkText refuses a byte order mark and bytes that are not UTF-8, with their
 // position. The first line has the number line.
 func checkText(file string, line int, data []byte) *Problem {
 	pos := Pos{File: file, Line: line, Col: 1}
 	if line == 1 {
-		for _, known := range notText() {
-			if bytes.HasPrefix(data, []byte(known.head)) {
-				return &Problem{Pos: pos, Message: known.message, Fix: known.fix}
-			}
+		if p := CheckHead(file, data); p != nil {
+			return p
 		}
 	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {

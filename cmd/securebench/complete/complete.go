@@ -27,7 +27,7 @@ func Setup(root *cobra.Command, version string) {
 	root.AddCommand(manCommand())
 	root.InitDefaultCompletionCmd()
 	visit(root, func(c *cobra.Command) {
-		if c.HasSubCommands() {
+		if c.HasSubCommands() && len(arguments(c.Use)) == 0 { // it only groups them
 			c.Args, c.RunE = unknown, subcommand.Missing
 		}
 		strict(c)

@@ -153,6 +153,7 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 	fl.StringVar(&o.Specs, "specs", "", "swebench: a `FILE` that says how tests run")
 	fl.StringVar(&o.Start, "start", "", "harbor, terminal-bench: a `FILE` that says what is started for the check")
 	fl.BoolVar(&o.Force, "force", false, "replace files that exist, and remove others of a former import")
+	c.AddCommand(g.tableCommand())
 	return c
 }
 

@@ -40,9 +40,18 @@ func ReadManifest(loc Location) (m Manifest, sum string, warnings source.Problem
 	if err != nil {
 		return Manifest{}, "", nil, err
 	}
-	root, err := source.ParseYAML(loc.Manifest, b)
+	m, warnings, err = ParseManifest(loc.Manifest, b)
 	if err != nil {
-		return Manifest{}, "", nil, err
+		return Manifest{}, "", warnings, err
+	}
+	return m, digest.Bytes(b), warnings, nil
+}
+
+// ParseManifest is [ReadManifest] for the text of a manifest.
+func ParseManifest(file string, text []byte) (m Manifest, warnings source.Problems, err error) {
+	root, err := source.ParseYAML(file, text)
+	if err != nil {
+		return Manifest{}, nil, err
 	}
 	p := &manifestReader{}
 	p.read(root)
@@ -52,9 +61,9 @@ func ReadManifest(loc Location) (m Manifest, sum string, warnings source.Problem
 			hint.Message = "warning: " + hint.Message
 			p.errs = append(p.errs, &hint)
 		}
-		return Manifest{}, "", p.warnings, p.errs.Err()
+		return Manifest{}, p.warnings, p.errs.Err()
 	}
-	return p.m, digest.Bytes(b), p.warnings, nil
+	return p.m, p.warnings, nil
 }
 
 type manifestReader struct {

@@ -40,6 +40,15 @@ func parseRow(m *Manifest, at source.Pos, index int, raw []byte) (row Row, errs,
 	return p.row, p.errs, p.warnings
 }
 
+// NewRow is a row that is not read from a pack but made for one: an object as a line of it
+// has, whose values keep the places that they come from. The row is usable only if errs is
+// empty; its Raw is the line.
+func NewRow(m *Manifest, index int, root *source.Node) (row Row, errs, warnings source.Problems) {
+	p := &rowReader{m: m, row: Row{Index: index, Line: root.Pos.Line, Raw: root.JSON(), Pos: root.Pos}}
+	p.read(root)
+	return p.row, p.errs, p.warnings
+}
+
 type rowReader struct {
 	m              *Manifest
 	row            Row
