@@ -8,6 +8,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -430,5 +431,31 @@ func TestRejectedKey(t *testing.T) {
 	sum, err := r.Drive(t.Context())
 	if fault.KindOf(err) != fault.Config || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "4711") || sum.Total != 0 {
 		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+// TestAdditionsAreBound: what an operator adds to an agent is part of what a run is bound
+// to, as everything of its configuration.
+func TestAdditionsAreBound(t *testing.T) {
+	for key, values := range map[string][2]string{
+		"args": {"[--color, never]", "[--color, always]"}, "config": {"{model_verbosity: low}", "{model_verbosity: high}"},
+		"mcp": {"{a: {command: [x]}}", "{a: {command: [x, y]}}"}, "system_prompt": {"one", "two"},
+	} {
+		a := newAgents(t, "codex", "model: gpt-1\n"+key+": "+values[0])
+		if err := a.open(Fresh); err != nil {
+			t.Fatal(err)
+		}
+		before := a.manifest().Digests.Config
+		if err := a.open(Resume); err != nil {
+			t.Errorf("%s: it did not change: %v", key, err)
+		}
+		a.configure("codex", "model: gpt-1\n"+key+": "+values[1])
+		var changed *ChangedError
+		if err := a.open(Resume); !errors.As(err, &changed) || !strings.Contains(fmt.Sprint(changed.Changes), "harness.config."+key) {
+			t.Errorf("%s: %v", key, err)
+		}
+		if err := a.open(Replace); err != nil || a.manifest().Digests.Config == before {
+			t.Errorf("%s: the digest of the configuration is the same: %v", key, err)
+		}
 	}
 }

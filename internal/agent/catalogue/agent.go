@@ -30,6 +30,7 @@ type Agent struct {
 	// Settings say what becomes of a setting of the configuration, by its name: words of
 	// the command, in the place of {settings}. One that is not there is not supported.
 	Settings map[string][]string `json:"settings"`
+	Accepts  Accepts             `json:"accepts"` // what operators may add to it
 
 	Own  bool `json:"-"` // the operator's
 	text []byte

@@ -166,6 +166,9 @@ func (a Agent) checkTexts() error {
 		}
 		texts = append(texts, it.Then...)
 	}
+	if a.Accepts.inConfig() && !slices.ContainsFunc(texts[1:], func(t string) bool { return strings.Contains(t, "{config}") }) {
+		return errors.New("accepts: want {config} in the command, a variable or a file, or words")
+	}
 	for _, text := range texts {
 		for _, p := range placeholder.FindAllString(text, -1) {
 			if !slices.Contains(known, p[1:len(p)-1]) {
@@ -178,8 +181,11 @@ func (a Agent) checkTexts() error {
 			return fmt.Errorf("settings: %q: want words for one of %s", name, strings.Join(SettingNames(), ", "))
 		}
 	}
-	if placed := slices.ContainsFunc(a.Command, func(it Item) bool { return it.If == "" && slices.Contains(it.Then, "{settings}") }); placed != (len(a.Settings) > 0) {
-		return errors.New("settings: want them and {settings} in the command, or neither")
+	if placed := slices.ContainsFunc(a.Command, func(it Item) bool { return it.If == "" && slices.Contains(it.Then, "{settings}") }); placed != a.settable() {
+		return errors.New("settings: want them or what operators may add, and {settings} in the command, or neither")
+	}
+	if err := a.Accepts.check(); err != nil {
+		return fmt.Errorf("accepts: %w", err)
 	}
 	return a.checkVariables()
 }

@@ -51,6 +51,8 @@ type agent struct {
 	private  []string // of the domains
 	format   *events.Format
 	settings []string // of the configuration, as words of the command
+	added    catalogue.Added
+	files    *Files // nil for none
 }
 
 // The folder of all that securebench brings.
@@ -112,7 +114,7 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	}
 	known := append([]string{"model", choice, "task_file", "timeout_seconds", "allowed_domains", "allow_private",
 		"budget", "prices", "allow_external_tools"}, addressKeys()...)
-	known = append(known, catalogue.SettingNames()...)
+	known = append(append(known, catalogue.SettingNames()...), "args", "config", "mcp", "files")
 	small := ""
 	if of.Models.Small {
 		known = append(known, "small_model")
@@ -123,7 +125,8 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	by := p.speaks(of, named)
 	a := &agent{Agent: of, provider: by, relay: *p.relay(by.API, by.BaseURL, of.Models.Default, small), format: of.Format()}
 	a.version, a.taskFile = p.version(c, named), p.path("task_file", workspace.DefaultTaskFile)
-	a.settings = p.settings(of)
+	a.settings, a.files = p.settings(of), p.files()
+	a.added = placed(p.added(of, a.files))
 	a.inside = p.given("task_file")
 	a.timeout, a.domains = p.timeout(), p.domains()
 	a.private = p.private(a.domains)
@@ -250,7 +253,7 @@ func (a *agent) Needs() Needs {
 	r.Prices = maps.Clone(r.Prices)
 	v := a.values("")
 	return Needs{Argv: v.Expand(a.Command[:1]), Env: slices.Clone(a.env), Overlays: a.overlays(), Version: v.Expand(a.Version),
-		Relay: &r, Domains: slices.Clone(a.domains), Private: slices.Clone(a.private), Output: a.format}
+		Relay: &r, Domains: slices.Clone(a.domains), Private: slices.Clone(a.private), Output: a.format, Files: a.files}
 }
 
 // target is where the agent's program is mounted.
@@ -278,14 +281,16 @@ func (a *agent) values(prompt string) catalogue.Values {
 		catalogue.ExternalTools: a.relay.AllowExternalTools,
 		catalogue.NamedModel:    a.alias != "" || strings.HasPrefix(a.relay.Model, a.Models.Names),
 	}}
-	v.Lists = map[string][]string{"settings": a.settings}
 	maps.Copy(v.Words, a.provider.Words)
 	if by := a.Program.Runner(a.target()); by != "" {
 		v.Words["runtime"] = by
 	}
+	own := ""
 	if len(a.Config) > 0 {
-		v.Words["config"], _ = v.JSON(a.Config) // which was read once
+		own, _ = v.JSON(a.Config) // which was read once
 	}
+	words, config, _ := a.With(a.added, own) // likewise
+	v.Words["config"], v.Lists = config, map[string][]string{"settings": slices.Concat(a.settings, words)}
 	return v
 }
 
@@ -346,6 +351,9 @@ func (a *agent) Ran(version string) Harness {
 func (a *agent) run(p *Plan, prompt string) {
 	n, v := a.Needs(), a.values(prompt)
 	p.Overlays, p.Relay, p.Domains, p.Private = n.Overlays, n.Relay, n.Domains, n.Private
+	if a.files != nil {
+		p.FilesDir, p.Env = FilesDir, append(p.Env, filesVar+"="+FilesDir)
+	}
 	p.Argv, p.Home, p.TokenEnv, p.Output = v.Expand(a.Command), a.home(), a.provider.Keys[0], n.Output
 	p.Env = slices.Concat(p.Env, []string{"HOME=" + a.home()}, v.Expand(a.Env), gatewayVariables(a.domains, true))
 	for _, f := range a.Files {

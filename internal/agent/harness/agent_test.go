@@ -92,11 +92,15 @@ func TestAgentPlans(t *testing.T) {
  allow_external_tools: true, auth: api_key, reasoning_effort: high, system_prompt: "Say \"yes\"."}`},
 		"claude_code_all": {"claude_code", `{model: sonnet, version: latest, small_model: claude-haiku-5-5, allowed_domains: [pypi.org],
  allow_external_tools: true, base_url: https://Gateway.example}`},
-		"command":           {"command", "{command: [run], allowed_domains: [pypi.org, docs.python.org]}"},
-		"opencode":          {"agent opencode", "{model: gpt-5.4-mini}"},
-		"qwen":              {"agent qwen-code", `{model: m, api: messages, max_turns: 9, system_prompt: "Say {model}."}`},
-		"mini":              {"agent mini-swe-agent", `{model: m, api: responses, max_turns: 9}`},
-		"opencode_messages": {"agent opencode", "{model: claude-x, api: anthropic_messages}"},
+		"codex_added_all": {"codex", `{model: gpt-x, files: [notes.py], args: [--color, never], config: {model_verbosity: low, tui: {theme: x}},
+ mcp: {notes: {command: [python3, "{files}/notes.py", "{model}"], env: {WORD: "a b"}}, other: {command: [x]}}}`},
+		"claude_code_added_all": {"claude_code", `{model: claude-x, files: notes, config: {outputStyle: x}, mcp: {notes: {command: ["{files}/notes"]}}}`},
+		"opencode_added":        {"agent opencode", `{model: m, files: [a], args: [--thinking], config: {snapshot: false}, mcp: {s: {command: [sh, "{files}/a"]}}}`},
+		"command":               {"command", "{command: [run], allowed_domains: [pypi.org, docs.python.org]}"},
+		"opencode":              {"agent opencode", "{model: gpt-5.4-mini}"},
+		"qwen":                  {"agent qwen-code", `{model: m, api: messages, max_turns: 9, system_prompt: "Say {model}."}`},
+		"mini":                  {"agent mini-swe-agent", `{model: m, api: responses, max_turns: 9}`},
+		"opencode_messages":     {"agent opencode", "{model: claude-x, api: anthropic_messages}"},
 	}
 	for name, c := range configs {
 		for _, family := range []string{"short_answer", "code_completion", "repo_patch", "terminal_task"} {
@@ -130,7 +134,7 @@ func TestAgentPlans(t *testing.T) {
 						t.Errorf("%s is not the overlay's %s", p.Argv[0], o.Package.Start)
 					}
 				}
-				want := harness.Needs{Argv: argv, Env: p.EnvNames, Overlays: p.Overlays, Version: h.Needs().Version, Relay: p.Relay, Domains: p.Domains, Output: p.Output}
+				want := harness.Needs{Argv: argv, Env: p.EnvNames, Overlays: p.Overlays, Version: h.Needs().Version, Relay: p.Relay, Domains: p.Domains, Output: p.Output, Files: h.Needs().Files}
 				if d := cmp.Diff(want, h.Needs()); d != "" {
 					t.Errorf("the plan has not what the run prepares: -plan +run\n%s", d)
 				}

@@ -60,7 +60,9 @@ func (a *aliased) Ran(version string) Harness {
 // Probe plans a run without a task, whose first request names the model.
 func (a *aliased) Probe() Plan {
 	p := Plan{Workdir: a.home(), Metadata: map[string]any{"harness": a.Name()}}
-	a.run(&p, "Answer with the word OK.")
+	b := *a.agent
+	b.files, b.added.Servers = nil, nil // which it does not need to name its model
+	b.run(&p, "Answer with the word OK.")
 	for _, variable := range a.Models.Probe {
 		p.Env = append(p.Env, a.values("").Text(variable))
 	}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +13,6 @@ import (
 	"securebench/internal/agent"
 	"securebench/internal/agent/harness"
 	"securebench/internal/agent/setup"
-	"securebench/internal/digest"
 	"securebench/internal/fault"
 	"securebench/internal/pathname"
 	"securebench/internal/pipeline/pack"
@@ -35,11 +32,10 @@ import (
 // fit the tasks and that the command is there.
 type command struct {
 	boxed
-	files  *ownFiles       // nil for none
-	python requirements    // empty for none
-	tree   sandbox.Overlay // of the files, once they are on the engine
-	misfit string          // the first task whose agent cannot run in another image
-	places map[place]bool  // where the command has to be found
+	brought
+	python requirements   // empty for none
+	misfit string         // the first task whose agent cannot run in another image
+	places map[place]bool // where the command has to be found
 }
 
 // Command sets up an agent that is the operator's own command.
@@ -87,22 +83,13 @@ func (c *command) note(v task.AgentView) {
 
 // Loaded reads the files of the agent, and checks what has been noted. It refuses what
 // an agent must not see.
-func (c *command) Loaded(ctx context.Context, w *workload.Workload) (err error) {
-	section := c.Config.Harness
+func (c *command) Loaded(ctx context.Context, w *workload.Workload) error {
 	if c.misfit != "" {
 		return fault.Errorf(fault.Config, "%s: harness.config.image replaces the row's image only in text families and code_completion, but task %s needs what is in its row's image (remove it)",
-			section.At("image"), redact.Quote(c.misfit))
+			c.Config.Harness.At("image"), redact.Quote(c.misfit))
 	}
-	if f := c.needs.Files; f != nil {
-		o := fileOptions{Dir: filepath.Dir(c.Config.Path), Paths: f.Paths, Content: f.Content, Forbidden: map[string]string{
-			w.Location.Tasks: "the pack's file of rows, which has the answers", w.EvalRoot(): "the pack's folder of evaluation files",
-			c.Config.OutputDir: "the run's output directory"}}
-		if !c.Secrets.Empty() {
-			o.Clean = func(w io.Writer) io.WriteCloser { return c.Secrets.Writer(w) }
-		}
-		if c.files, err = openFiles(ctx, o); err != nil {
-			return fault.Errorf(fault.Config, "%s: harness.config.files: %w", section.At("files"), err)
-		}
+	if err := c.read(ctx, c.configured, w); err != nil {
+		return err
 	}
 	if c.needs.Requirements != "" {
 		if err := c.require(); err != nil {
@@ -120,39 +107,22 @@ func (c *command) Loaded(ctx context.Context, w *workload.Workload) (err error) 
 }
 
 // Close releases the files.
-func (c *command) Close() error {
-	if c.files == nil {
-		return nil
-	}
-	return c.files.Close()
-}
+func (c *command) Close() error { return c.close() }
 
 // Agent returns what runs the command.
 func (c *command) Agent(on setup.Ground) (agent.Agent, error) {
-	files := func() (sandbox.Overlay, error) { return c.tree, nil }
-	switch {
-	case c.needs.Files == nil:
-		files = nil
-	case c.Tree != nil:
-		files = func() (sandbox.Overlay, error) { return c.Tree("", sandbox.Image{}) }
-	}
-	return c.run(on, files, produce.Gateway{Overlay: c.bring})
+	return c.run(on, c.source(c.configured), produce.Gateway{Overlay: c.bring})
 }
 
 // Facts adds the files and the image.
 func (c *command) Facts() setup.Facts {
 	f := c.boxed.Facts()
 	f.Image, f.ImageAt = c.needs.Image, c.Config.Harness.At("image")
-	if c.files != nil {
-		f.Settings["agent_files"] = c.files.Digest
-	}
 	if len(c.python.all) > 0 {
 		f.Settings["agent_requirements"] = wheels.DigestOf(c.python.all)
 		f.Trees = c.pythonTrees()
 	}
-	if c.tree != nil {
-		f.Trees = append(f.Trees, setup.Tree{OverlaySpec: c.overlay(), Write: c.files.writeTar})
-	}
+	c.add(&f)
 	return f
 }
 
@@ -165,10 +135,8 @@ func (c *command) Prepare(ctx context.Context, on setup.Ground) (err error) {
 	if err := c.layPython(ctx, on); err != nil {
 		return err
 	}
-	if c.files != nil {
-		if c.tree, err = c.lay(ctx, on.Engine); err != nil {
-			return err
-		}
+	if err := c.lay(ctx, c.configured, on.Engine); err != nil {
+		return err
 	}
 	var mu sync.Mutex
 	var missing []error
@@ -207,28 +175,6 @@ func (c *command) known(on setup.Ground) func(func(place, error) bool) {
 		}
 	}
 }
-
-// lay makes the overlay of the agent's files. Runs with the same files share it.
-func (c *command) lay(ctx context.Context, e sandbox.Engine) (sandbox.Overlay, error) {
-	engine, ok := e.(sandbox.Overlays)
-	if !ok {
-		return nil, fault.Errorf(fault.Config, "%s: the engine cannot mount the agent's files", c.Config.Harness.At("files"))
-	}
-	tree, err := engine.Overlay(ctx, c.overlay(), c.files.writeTar)
-	if err != nil {
-		return nil, fault.As(fault.Engine, fmt.Errorf("%s: putting the agent's files on the engine: %w", c.Config.Harness.At("files"), err))
-	}
-	return tree, nil
-}
-
-// overlay names the overlay of the agent's files.
-func (c *command) overlay() sandbox.OverlaySpec {
-	sum, _ := digest.Hex(c.files.Digest)
-	return sandbox.OverlaySpec{Key: filesKey + sum[:32], Title: "files of an own agent, " + sum[:12]}
-}
-
-// filesKey begins the keys of overlays with agents' files.
-const filesKey = "agent-files-"
 
 // missing returns the command that is not at a place, "" if it is there.
 func (c *command) missing(ctx context.Context, on setup.Ground, p place) (string, error) {

@@ -20,11 +20,13 @@ import (
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/scoring"
+	"securebench/internal/workload"
 )
 
 // program is an agent's program that is brought into the sandbox, such as Codex.
 type program struct {
 	boxed
+	brought
 	cache    *programs.Cache // nil until the programs are installed
 	programs *programs.Set
 }
@@ -42,10 +44,18 @@ func openProgram(h harness.Harness) setup.Opener {
 	}
 }
 
+// Loaded reads the files of the operator's that the agent finds beside it.
+func (p *program) Loaded(ctx context.Context, w *workload.Workload) error {
+	return p.read(ctx, p.configured, w)
+}
+
 // Prepare sees that the program is on the engine and starts in every image that the
 // agent gets, and which model it asks for.
 func (p *program) Prepare(ctx context.Context, on setup.Ground) error {
 	if err := p.reach(ctx); err != nil {
+		return err
+	}
+	if err := p.lay(ctx, p.configured, on.Engine); err != nil {
 		return err
 	}
 	if err := p.install(ctx, on); err != nil {
@@ -71,16 +81,17 @@ func (p *program) Agent(on setup.Ground) (agent.Agent, error) {
 	if p.Tree != nil {
 		bring = func(o harness.Overlay, img sandbox.Image) (sandbox.Overlay, error) { return p.Tree(o.Program, img) }
 	}
-	return p.run(on, nil, produce.Gateway{Overlay: bring})
+	return p.run(on, p.source(p.configured), produce.Gateway{Overlay: bring})
 }
 
-// Close closes the cache of programs.
+// Close closes the cache of programs, and the files.
 func (p *program) Close() error {
-	cache := p.cache
-	if p.cache = nil; cache == nil {
-		return nil
+	err := p.close()
+	if p.cache != nil {
+		err = errors.Join(err, p.cache.Close())
 	}
-	return cache.Close()
+	p.cache, p.files = nil, nil
+	return err
 }
 
 // Facts adds the programs.
@@ -91,6 +102,7 @@ func (p *program) Facts() setup.Facts {
 		f.Trees = append(f.Trees, setup.Tree{OverlaySpec: at.Spec(), Program: string(at.Program), Images: at.Images,
 			Write: func(w io.Writer) error { return p.cache.WriteTar(at.Release, w) }})
 	}
+	p.add(&f)
 	return f
 }
 

@@ -14,7 +14,7 @@ SHELL = {"type": "function", "function": {"name": "run_shell_command", "descript
 
 def ask(messages):
     body = {"model": model, "messages": messages, "tools": [SHELL]}
-    if mode == "hosted":
+    if mode == "hosted" or "--hosted" in sys.argv:
         body["web_search_options"] = {}
     request = urllib.request.Request(relay + "/v1/chat/completions", json.dumps(body).encode(),
         {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["SMALL_KEY"]})
