@@ -131,7 +131,7 @@ nightly: ## make test with all cases of large sets of them, of which "make test"
 # What is shown in a browser is tested in a real one (installs it as root).
 .PHONY: browser-tests
 browser-tests: go
-	@browser=$$(scripts/browser.sh); SECUREBENCH_TEST_BROWSER=$$browser $(GO_TEST) -timeout 10m ./internal/report 2>&1 | sed -u 's/^/browser: /'
+	@browser=$$(scripts/browser.sh); SECUREBENCH_TEST_BROWSER=$$browser $(GO_TEST) -timeout 10m ./internal/viewer 2>&1 | sed -u 's/^/browser: /'
 
 # How often each test runs in "make luck".
 TIMES ?= 50

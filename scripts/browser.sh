@@ -24,7 +24,7 @@ require | never)
 esac
 
 if ! found && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	say "installing chromium for the tests of the report's page"
+	say "installing chromium for the tests of the viewer"
 	{ timeout 120 apt-get update && timeout 300 env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 || true
 fi
 if found; then

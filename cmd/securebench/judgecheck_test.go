@@ -67,7 +67,7 @@ func TestJudgedReports(t *testing.T) {
 		}
 	}
 	for file, wants := range map[string][]string{
-		page: {"<h2>Result, judged</h2>", "Judge: " + judge},
+		page: {`"title":"Result, judged"`, "Judge: " + judge},
 		xml:  {`<property name="judge" value="` + judge, `<property name="judge_votes" value="3 of 3">`, `name="free_response (judged)" tests="4" failures="2"`},
 	} {
 		text, err := os.ReadFile(file)

@@ -78,8 +78,9 @@ func addFile(z *zip.Writer, fsys fs.FS, name string) error {
 // Run is a run's directory or bundle that was opened for reading.
 type Run struct {
 	fs.FS
-	bundle *os.File // nil for a directory
-	close  func() error
+	bundle  *os.File // nil for a directory
+	archive []*zip.File
+	close   func() error
 }
 
 // errBroken is returned by [OpenRun] for a file that is not an intact bundle.
@@ -116,7 +117,7 @@ func OpenRun(name string) (*Run, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s is not a bundle: %w: %w", name, errBroken, err), f.Close())
 	}
-	return &Run{FS: sub, bundle: f, close: f.Close}, nil
+	return &Run{FS: sub, bundle: f, archive: z.File, close: f.Close}, nil
 }
 
 // plainArchive refuses compressed archives and overlapping files, which could
@@ -130,6 +131,34 @@ func plainArchive(z *zip.Reader, size int64) error {
 		}
 	}
 	return nil
+}
+
+// Records opens the records of the run, whose places a check gave.
+func (r *Run) Records() (io.ReadSeekCloser, error) {
+	f, err := r.Open(record.LinesName)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := f.(io.ReadSeekCloser); ok {
+		return s, nil
+	}
+	for _, e := range r.archive {
+		if e.Name != path.Join(bundleFolder, record.LinesName) {
+			continue
+		}
+		at, err := e.DataOffset()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return inArchive{io.NewSectionReader(r.bundle, at, int64(min(e.UncompressedSize64, 1<<62))), f}, nil //nolint:gosec // bounded
+	}
+	return nil, errors.Join(fs.ErrNotExist, f.Close())
+}
+
+// inArchive is a file that is stored as it is in an archive.
+type inArchive struct {
+	*io.SectionReader
+	io.Closer
 }
 
 // Close releases what was opened.

@@ -114,7 +114,7 @@ func (r *lineCheck) add(d decoded) {
 	for _, f := range r.judge.Next(d.raw, d.entry, d.err) {
 		r.fault(d, f)
 	}
-	d.entry.Number = n
+	d.entry.Number, d.entry.Offset, d.entry.Size = n, d.raw.Offset, len(d.raw.Bytes)
 	if d.err != nil {
 		d.entry.Digest = digest.Bytes(d.raw.Bytes)
 	} else {

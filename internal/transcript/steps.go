@@ -13,6 +13,13 @@ import (
 	"securebench/internal/trajectory"
 )
 
+// Track is what an agent did in one try.
+type Track struct {
+	Title string            `json:"title"`
+	Note  string            `json:"note"`
+	Steps []trajectory.Step `json:"steps"`
+}
+
 // maxStep bounds a step that is shown on one line, in characters.
 const maxStep = 160
 
@@ -33,6 +40,10 @@ func (b *builder) steps() bool {
 		note := console.Plural(len(steps), "step") + " between the agent and its provider"
 		if left > 0 {
 			note += "; more are not there, because there were too many"
+		}
+		if b.Apart {
+			b.out.Tracks = append(b.out.Tracks, Track{Title: redact.Escape(title), Note: note, Steps: escaped(steps)})
+			continue
 		}
 		b.add(title, note, b.stepLines(steps))
 		if b.Steps {

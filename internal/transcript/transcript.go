@@ -42,15 +42,33 @@ type Attempt struct {
 	Parts   []Part `json:"parts,omitzero"`
 	// Steps are there only with [Source.Steps].
 	Steps []trajectory.Step `json:"steps,omitzero"`
+	// Tracks are the agent's steps, one track for each try, only with [Source.Apart].
+	Tracks []Track `json:"tracks,omitzero"`
 }
 
 // Part is a text of an attempt under a title, such as its prompt.
 type Part struct {
 	Title string `json:"title"`
+	// Form says what the text is, so that a page can show it as that, with [Source.Apart].
+	Form Form `json:"form,omitzero"`
 	// Note says what a reader should know of the text, such as that it was cut.
 	Note string `json:"note,omitzero"`
 	Text string `json:"text"`
+	// Files are those of a tree, only with [Source.Apart].
+	Files []File `json:"files,omitzero"`
 }
+
+// Form is what the text of a part is; the zero value is a text like any other.
+type Form string
+
+// The forms.
+const (
+	Prompt Form = "prompt"
+	Code   Form = "code"
+	Patch  Form = "patch"
+	Tree   Form = "tree"
+	Values Form = "values" // a name and a value a line
+)
 
 // Source says where the parts of an attempt are read.
 type Source struct {
@@ -64,6 +82,9 @@ type Source struct {
 	Brief bool
 	// Steps leaves out all parts but the agent's steps, and shows these in full.
 	Steps bool
+	// Apart returns steps and files of trees as values rather than as text, and leaves the
+	// decisions of the gateway to the caller.
+	Apart bool
 }
 
 // Read returns an attempt.
@@ -97,7 +118,7 @@ func Read(from Source, l *record.Line) Attempt {
 // Contradicts makes the attempt one that did not pass, whatever its record says: a
 // report counts it under another outcome.
 func (a *Attempt) Contradicts(counted string) {
-	a.Verdict = "The record says " + a.Heading() + ", but contradicts itself or another record, and does not count. It says: " + a.Verdict
+	a.Verdict = "The record says \"" + strings.ReplaceAll(a.Heading(), `"`, `\"`) + "\", but contradicts itself or another record, and does not count. It says: " + a.Verdict
 	a.Passed, a.Outcome, a.Reason = false, redact.Escape(counted), ""
 }
 
@@ -111,15 +132,21 @@ type builder struct {
 }
 
 // add adds a part unless it is empty. The text is from outside.
-func (b *builder) add(title, note, text string) {
+func (b *builder) add(title, note, text string) { b.addAs("", title, note, text) }
+
+// addAs adds a part of a form.
+func (b *builder) addAs(form Form, title, note, text string) {
 	if text == "" && note == "" {
 		return
+	}
+	if !b.Apart {
+		form = ""
 	}
 	shown, cut := cutText(text, b.Limit)
 	if cut != "" && note != "" {
 		note += "; "
 	}
-	b.out.Parts = append(b.out.Parts, Part{Title: redact.Escape(title), Note: redact.Escape(note + cut), Text: shown})
+	b.out.Parts = append(b.out.Parts, Part{Title: redact.Escape(title), Form: form, Note: redact.Escape(note + cut), Text: shown})
 }
 
 // cutText escapes a text and cuts its middle out if it is longer than limit. The
@@ -144,9 +171,9 @@ func (b *builder) prompt() {
 		case r.Redacted:
 			hidden = append(hidden, r.Name)
 		case r.Digest != "":
-			b.add(title, fmt.Sprintf("not in the record: %d bytes, %s", r.Bytes, r.Digest), "")
+			b.addAs(Prompt, title, fmt.Sprintf("not in the record: %d bytes, %s", r.Bytes, r.Digest), "")
 		default:
-			b.add(title, "", plainJSON(r.Value))
+			b.addAs(Prompt, title, "", plainJSON(r.Value))
 		}
 	}
 	if len(hidden) > 0 {
@@ -175,7 +202,7 @@ func (b *builder) agent() {
 	b.stepped = b.steps()
 	b.stream("agent: standard output", "agent-stdout", b.line.ProducerStdout)
 	b.stream("agent: standard error", "agent-stderr", b.line.ProducerStderr)
-	b.add("agent: how it ended", "", pairs(b.line.ProducerMetadata))
+	b.addAs(Values, "agent: how it ended", "", pairs(b.line.ProducerMetadata))
 }
 
 // stream adds a stream of the agent's.
@@ -199,10 +226,10 @@ func (b *builder) verifier() {
 	}
 	b.add("judge", "", judgement(l.Judge))
 	b.add("verifier: measure", "", l.Measure.String())
-	b.add("verifier: details", "", pairs(l.VerifierMetadata))
+	b.addAs(Values, "verifier: details", "", pairs(l.VerifierMetadata))
 	for _, f := range l.Restricted {
 		switch name := rawName(f.Path); {
-		case name == "agent-stdout", name == "agent-stderr", strings.HasSuffix(name, agentSteps):
+		case name == "agent-stdout", name == "agent-stderr", strings.HasSuffix(name, agentSteps), b.Apart && strings.HasSuffix(name, "agent-network.jsonl"):
 		case b.stepped && strings.HasSuffix(name, "agent-exchanges.jsonl"):
 			b.add("restricted: "+name, "not shown, as the steps are; "+f.Path, "")
 		default:
@@ -225,12 +252,12 @@ func (b *builder) numbers() {
 	for _, phase := range slices.Sorted(maps.Keys(b.line.Timings)) {
 		lines = append(lines, fmt.Sprintf("%s: %.3f s", redact.Escape(string(phase)), float64(b.line.Timings[phase])/1000))
 	}
-	b.add("time by phase", "", strings.Join(lines, "\n"))
+	b.addAs(Values, "time by phase", "", strings.Join(lines, "\n"))
 	lines = nil
 	for _, name := range slices.Sorted(maps.Keys(b.line.Usage)) {
 		lines = append(lines, redact.Escape(name)+": "+strconv.FormatInt(b.line.Usage[name], 10))
 	}
-	b.add("usage", "", strings.Join(lines, "\n"))
+	b.addAs(Values, "usage", "", strings.Join(lines, "\n"))
 }
 
 // digests adds what binds the record to its inputs.
@@ -246,7 +273,7 @@ func (b *builder) digests() {
 			lines = append(lines, p.name+": "+p.sum)
 		}
 	}
-	b.add("digests", "", strings.Join(lines, "\n"))
+	b.addAs(Values, "digests", "", strings.Join(lines, "\n"))
 }
 
 // judgement says how a judge voted, "" if none was asked.

@@ -15,7 +15,7 @@ import (
 	"securebench/internal/pipeline/record"
 	"securebench/internal/report"
 	"securebench/internal/source"
-	"securebench/internal/verdict"
+	"securebench/internal/viewer"
 )
 
 const reportHelp = `Report what a run scored.
@@ -93,14 +93,13 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 		return err
 	}
 	var attempts []report.Attempt
+	lines := viewer.Lines{}
 	withheld := map[int]string{} // files of attempts with what their records leave out
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
-		attempts = append(attempts, report.Attempt{
-			Line: e.Number, TaskID: e.TaskID, Index: e.Index, Attempt: e.Attempt, Family: e.TaskType, Status: e.Status,
-			Outcome: e.Outcome, Reason: e.FailureReason, Containment: e.Containment, Basis: e.Basis, Judge: votes(e.Judge), Labels: e.Labels,
-			Passed: e.Passed, AgentExit: e.AgentExit(), Retries: len(e.Retries), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
-			Usage: report.NewUsage(e.Usage), Answers: e.Answers(), Measure: e.Measure, Biases: e.Biases(),
-		})
+		attempts = append(attempts, report.NewAttempt(e))
+		if f.html != "" {
+			lines.Add(e)
+		}
 		if f := e.Withheld(); f != "" {
 			withheld[len(attempts)-1] = f
 		}
@@ -118,12 +117,12 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 		return err
 	}
 	judged := subcommand.Judge(signer, res)
-	b := report.NewBuilder(aboutRun(res, signer, judged))
+	b := report.NewBuilder(report.About(res, signer, judged))
 	for _, at := range attempts {
 		at.Tags = tags[at.TaskID]
 		b.Add(at)
 	}
-	p := &written{run: run, res: res, report: b.Report(), version: g.Version}
+	p := &written{run: run, res: res, report: b.Report(), lines: lines, version: g.Version}
 	shown := *p.report
 	if known {
 		shown = *shown.Measured()
@@ -133,7 +132,7 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 		*p.report = shown
 	}
 	if f.table() && judged == nil { // on this terminal, not in what is published
-		shown.Run.Evidence = signedBy + signer.String()
+		shown.Run.Evidence = report.SignedBy + signer.String()
 	}
 	return errors.Join(write(&shown, g.Stdout), p.files(f), judged)
 }
@@ -153,9 +152,6 @@ func readMeasures(run *evidence.Run, res *evidence.Result, attempts []report.Att
 	}
 	return true
 }
-
-// signedBy begins the evidence of a run that verifies.
-const signedBy = "verified, signed by "
 
 // table reports whether the report is printed as tables.
 func (f reportFlags) table() bool {
@@ -178,65 +174,4 @@ func tagsOf(ctx context.Context, pack, name string, run *evidence.Run, res *evid
 		return problem
 	})
 	return out, err
-}
-
-// replaced counts the records that resumes did not keep, and those that were gone.
-func replaced(resumes []record.Resumption) (n int) {
-	const most = 1 << 30 // anybody can have written it
-	for _, r := range resumes {
-		for reason, lines := range r.Rerun {
-			if reason != record.BrokenSeal {
-				n = min(n+min(max(lines, 0), most), most)
-			}
-		}
-	}
-	return n
-}
-
-// votes are those of a judge in a record.
-func votes(j *verdict.Judgement) report.Votes {
-	if j == nil {
-		return report.Votes{}
-	}
-	return report.Votes{Model: j.Model, Votes: len(j.Votes), Passed: j.Passed}
-}
-
-// canaries says in a word what came of trying a run's judge.
-func canaries(j *record.Judging) string {
-	switch {
-	case j == nil:
-		return ""
-	case j.Canaries == nil:
-		return "not tried"
-	case j.Canaries.Fault() != "":
-		return "failed"
-	}
-	return "passed"
-}
-
-// aboutRun returns the report's section about the run as a whole.
-func aboutRun(res *evidence.Result, s evidence.Signer, judged error) report.Run {
-	m := res.Manifest
-	if m.RunID == "" && res.Sealed { // run.json cannot be read
-		m.RunID, m.Planned = res.Statement.Predicate.RunID, record.Planned(res.Statement.Predicate.Planned)
-	}
-	r := report.Run{
-		RunID: m.RunID, Agent: m.Agent, Model: m.Model, Started: m.Started, PackID: m.Pack.ID, PackVersion: m.Pack.Version, Engine: evidence.Engine(m),
-		PlannedTasks: m.Planned.Tasks, PlannedAttempts: m.Planned.Attempts,
-		LeftOut: m.Planned.LeftOut, PlannedJudged: m.Planned.Judged, Labels: m.Labels,
-		Chosen: m.Selection.String(), Replaced: replaced(m.ResumedFrom),
-		Verified: judged == nil, Evidence: signedBy + s.Public(),
-		AgentNote: evidence.AgentWords(m.Agent), Program: evidence.Programs(m), Build: evidence.Build(m),
-	}
-	r.Judge, r.Canaries = evidence.JudgeWords(m.Judge), canaries(m.Judge)
-	if res.Sealed {
-		r.Ended = res.Statement.Predicate.Ended
-	}
-	if judged != nil {
-		r.Evidence = "NOT VERIFIED: " + judged.Error()
-		if len(res.Problems) > 0 {
-			r.Evidence += "; the first: " + res.Problems[0].String()
-		}
-	}
-	return r
 }

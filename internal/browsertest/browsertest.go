@@ -1,8 +1,11 @@
-package report
+// Package browsertest drives a real browser in tests: a headless Chromium, through two
+// pipes, in its DevTools protocol.
+package browsertest
 
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,21 +25,20 @@ const (
 	envProgram = "SECUREBENCH_BROWSER"
 )
 
-// browser is a headless Chromium that is driven through two pipes, in its
-// DevTools protocol. It is not safe for concurrent use.
-type browser struct {
-	t       *testing.T
+// Browser is a headless Chromium. It is not safe for concurrent use.
+type Browser struct {
+	t       testing.TB
 	in      *bufio.Reader
 	out     *os.File
 	session string
 	last    int
-	// faults are exceptions, violations of the policy and dialogs; requests are
+	// Faults are exceptions, violations of the policy and dialogs; Requests are
 	// the addresses that the page asked for.
-	faults, requests []string
+	Faults, Requests []string
 }
 
-// program finds the browser, or skips the test.
-func program(t *testing.T) string {
+// Program finds the browser, or skips the test.
+func Program(t testing.TB) string {
 	t.Helper()
 	mode := os.Getenv(envBrowser)
 	if mode == "never" {
@@ -54,11 +56,11 @@ func program(t *testing.T) string {
 	return ""
 }
 
-// open starts a browser and opens a page in it.
-func open(t *testing.T, url string, width, height int) *browser {
+// Open starts a browser and opens a page in it.
+func Open(t testing.TB, url string, width, height int) *Browser {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), awaittest.Hung)
-	cmd := exec.CommandContext(ctx, program(t), "--headless", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--no-sandbox",
+	cmd := exec.CommandContext(ctx, Program(t), "--headless", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--no-sandbox",
 		"--disable-dev-shm-usage", "--disable-background-networking", "--hide-scrollbars", fmt.Sprintf("--window-size=%d,%d", width, height),
 		"--user-data-dir="+t.TempDir(), "about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
@@ -78,7 +80,7 @@ func open(t *testing.T, url string, width, height int) *browser {
 	}
 	theirIn.Close()
 	theirOut.Close()
-	b := &browser{t: t, in: bufio.NewReader(ourIn), out: ourOut}
+	b := &Browser{t: t, in: bufio.NewReader(ourIn), out: ourOut}
 	t.Cleanup(func() {
 		b.send("", "Browser.close", nil)
 		ourOut.Close()
@@ -90,18 +92,18 @@ func open(t *testing.T, url string, width, height int) *browser {
 	var target struct {
 		ID string `json:"targetId"`
 	}
-	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.Call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct {
 		Session string `json:"sessionId"`
 	}
-	b.call("Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true}, &attached)
+	b.Call("Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true}, &attached)
 	b.session = attached.Session
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		b.call(domain+".enable", nil, nil)
+		b.Call(domain+".enable", nil, nil)
 	}
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
-	b.call("Page.navigate", map[string]any{"url": url}, nil)
-	b.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+	b.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	b.Call("Page.navigate", map[string]any{"url": url}, nil)
+	b.Until("document.readyState === 'complete' && location.href !== 'about:blank'")
 	return b
 }
 
@@ -122,7 +124,7 @@ type message struct {
 	Error  json.RawMessage `json:"error,omitempty"`
 }
 
-func (b *browser) send(session, method string, params any) {
+func (b *Browser) send(session, method string, params any) {
 	b.last++
 	m := map[string]any{"id": b.last, "method": method}
 	if params != nil {
@@ -140,8 +142,8 @@ func (b *browser) send(session, method string, params any) {
 	}
 }
 
-// call calls a method and waits for its result.
-func (b *browser) call(method string, params, result any) {
+// Call calls a method and waits for its result.
+func (b *Browser) Call(method string, params, result any) {
 	b.t.Helper()
 	b.send(b.session, method, params)
 	for {
@@ -169,10 +171,10 @@ func (b *browser) call(method string, params, result any) {
 	}
 }
 
-func (b *browser) event(m message) {
+func (b *Browser) event(m message) {
 	switch m.Method {
 	case "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening":
-		b.faults = append(b.faults, string(m.Params))
+		b.Faults = append(b.Faults, string(m.Params))
 	case "Network.requestWillBeSent":
 		var p struct {
 			Request struct {
@@ -180,13 +182,13 @@ func (b *browser) event(m message) {
 			} `json:"request"`
 		}
 		if json.Unmarshal(m.Params, &p) == nil {
-			b.requests = append(b.requests, p.Request.URL)
+			b.Requests = append(b.Requests, p.Request.URL)
 		}
 	}
 }
 
-// eval evaluates an expression in the page.
-func (b *browser) eval(expression string, into any) {
+// Eval evaluates an expression in the page.
+func (b *Browser) Eval(expression string, into any) {
 	b.t.Helper()
 	var out struct {
 		Result struct {
@@ -194,7 +196,7 @@ func (b *browser) eval(expression string, into any) {
 		} `json:"result"`
 		Exception json.RawMessage `json:"exceptionDetails"`
 	}
-	b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &out)
+	b.Call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &out)
 	if out.Exception != nil {
 		b.t.Fatalf("%s: %s", expression, out.Exception)
 	}
@@ -206,14 +208,69 @@ func (b *browser) eval(expression string, into any) {
 	}
 }
 
-func (b *browser) text(expression string) (s string) {
+func (b *Browser) Text(expression string) (s string) {
 	b.t.Helper()
-	b.eval("String("+expression+")", &s)
+	b.Eval("String("+expression+")", &s)
 	return s
 }
 
-// until waits for a condition.
-func (b *browser) until(condition string) {
+// Until waits for a condition.
+func (b *Browser) Until(condition string) {
 	b.t.Helper()
-	awaittest.Until(b.t, condition, func() bool { return b.text("!!("+condition+")") == "true" })
+	awaittest.Until(b.t, condition, func() bool { return b.Text("!!("+condition+")") == "true" })
+}
+
+// Size changes the size of the window.
+func (b *Browser) Size(width, height int) {
+	b.t.Helper()
+	b.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+}
+
+// Dark asks the page for dark colours, or for light ones.
+func (b *Browser) Dark(dark bool) {
+	b.t.Helper()
+	scheme := map[bool]string{true: "dark", false: "light"}[dark]
+	b.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+}
+
+// Go opens another address in the same window.
+func (b *Browser) Go(url string) {
+	b.t.Helper()
+	b.Call("Page.navigate", map[string]any{"url": url}, nil)
+	b.Until("document.readyState === 'complete' && location.href !== 'about:blank'")
+}
+
+// Press presses a key, such as Tab or Enter.
+func (b *Browser) Press(key string) {
+	b.t.Helper()
+	codes := map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowDown": 40, "PageDown": 34}
+	event := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+	if key == "Enter" {
+		event["text"] = "\r"
+	}
+	b.Call("Input.dispatchKeyEvent", event, nil)
+	event["type"] = "keyUp"
+	b.Call("Input.dispatchKeyEvent", event, nil)
+}
+
+// Type types a text.
+func (b *Browser) Type(text string) {
+	b.t.Helper()
+	b.Call("Input.insertText", map[string]any{"text": text}, nil)
+}
+
+// Picture takes a picture of the window, or of more of the page: of the rectangle of its
+// parts.
+func (b *Browser) Picture(x, y, width, height float64) []byte {
+	b.t.Helper()
+	var picture struct {
+		Data string `json:"data"`
+	}
+	b.Call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true,
+		"clip": map[string]any{"x": x, "y": y, "width": width, "height": height, "scale": 1}}, &picture)
+	png, err := base64.StdEncoding.DecodeString(picture.Data)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return png
 }

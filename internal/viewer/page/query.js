@@ -1,0 +1,41 @@
+"use strict";
+// Finds attempts as the server does, where there is none.
+{
+  const perPage = 100, maxFacets = 500;
+  const columns = {
+    outcome: (r) => [r.outcome], reason: (r) => [r.reason], family: (r) => [r.family], basis: (r) => [r.basis],
+    containment: (r) => [r.containment], tag: (r) => r.tags || [],
+  };
+  const orders = { task: (r) => r.task, family: (r) => r.family, outcome: (r) => r.outcome, reason: (r) => r.reason || "", time: (r) => r.ms };
+  const less = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+  const texts = new WeakMap(), counted = new WeakMap(); // of rows, which stay as they are
+
+  function textOf(r) {
+    if (!texts.has(r)) texts.set(r, [r.task, r.family, r.outcome, r.reason || "", r.containment].concat(r.tags || []).join("\n").toLowerCase());
+    return texts.get(r);
+  }
+
+  const has = (r, words) => words.length === 0 || words.every((w) => textOf(r).includes(w));
+
+  function facets(rows) {
+    if (counted.has(rows)) return counted.get(rows);
+    const out = {};
+    for (const [name, values] of Object.entries(columns)) {
+      const counts = new Map();
+      for (const r of rows) for (const v of values(r)) if (v) counts.set(v, (counts.get(v) || 0) + 1);
+      out[name] = Array.from(counts, ([value, attempts]) => ({ value: value, attempts: attempts })).sort((a, b) => less(a.value, b.value)).slice(0, maxFacets);
+    }
+    counted.set(rows, out);
+    return out;
+  }
+
+  sb.query = function (rows, by) {
+    const words = (by.q || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const found = rows.filter((r) => has(r, words) && Object.entries(columns).every(([name, values]) => !by[name] || values(r).includes(by[name])));
+    const sort = by.sort || "", down = sort.startsWith("-"), of = Object.hasOwn(orders, sort.replace(/^-/, "")) && orders[sort.replace(/^-/, "")];
+    if (of) found.sort((a, b) => (down ? less(of(b), of(a)) : less(of(a), of(b))));
+    const pages = Math.max(1, Math.ceil(found.length / perPage)), page = Math.min(Math.max(parseInt(by.page, 10) || 1, 1), pages);
+    return { total: rows.length, found: found.length, page: page, pages: pages, rows: found.slice((page - 1) * perPage, page * perPage), facets: facets(rows) };
+  };
+}

@@ -1,0 +1,109 @@
+"use strict";
+// The page of one run.
+{
+  const tallies = [
+    { name: "tasks", number: true, cell: (r) => r.tasks }, { name: "attempts", number: true, cell: (r) => r.attempts },
+    { name: "passed", number: true, cell: (r) => r.passed }, { name: "failed", number: true, cell: (r) => r.failed },
+    { name: "other", number: true, cell: (r) => r.other }, { name: "rate", number: true, cell: (r) => r.rate },
+    { name: "95 % interval", cell: (r) => [sb.h("span", { class: "soft nowrap" }, r.range), sb.bar(r.pass_rate, r.interval_95)] },
+  ];
+
+  function section(title, id, ...children) {
+    return sb.h("section", { id: id, "aria-labelledby": id + "-title" }, sb.h("h2", { id: id + "-title" }, title), children);
+  }
+
+  function total(t) {
+    const counts = [["planned attempts", t.attempts], ["passed", t.passed], ["failed", t.failed], ["pending", t.pending], ["infrastructure errors", t.infrastructure], ["without a record", t.missing]];
+    return section(t.title, t.id, sb.h("p", { class: "big" }, sb.h("span", { class: "rate" }, t.rate), " ", sb.h("span", {}, "passed; 95 % interval " + t.range + " over " + sb.plural(t.tasks, "task"))),
+      sb.bar(t.pass_rate, t.interval_95, "wide"), sb.h("dl", { class: "counts" }, counts.map(([name, n]) => sb.h("div", {}, sb.h("dt", {}, name), sb.h("dd", {}, n)))),
+      t.note ? sb.h("p", { class: "note" }, t.note) : null,
+      sb.h("p", { class: "note" }, "The denominator is what was planned: pending attempts, infrastructure errors and attempts without a record count as not passed. Intervals are Wilson's, over tasks."));
+  }
+
+  const more = (n) => (n ? sb.h("p", { class: "note" }, "and " + n + " more") : null);
+  let sections = 0;
+
+  function groups(g) {
+    return section(g.title, "groups-" + ++sections, g.note ? sb.h("p", { class: "note" }, g.note) : null,
+      sb.table(g.title, [{ name: g.column, cell: (r) => sb.foreign(r.name) }].concat(tallies), g.rows), more(g.more));
+  }
+
+  function counts(c) {
+    return section(c.title, "counts-" + ++sections, sb.table(c.title, [
+      { name: "name", cell: (r) => sb.foreign(r.name) }, { name: "attempts", number: true, cell: (r) => r.attempts },
+      { name: "meaning", cell: (r) => (r.words ? sb.h("span", { class: "soft" }, r.words) : null) }], c.rows), more(c.more));
+  }
+
+  function tries(p) {
+    return section(p.title, "tries-" + ++sections, sb.table(p.title, [{ name: "k", cell: (r) => r.k },
+      { name: "at least one of k passes (pass@k)", number: true, cell: (r) => r.any }, { name: "all of k pass (pass^k)", number: true, cell: (r) => r.all }], p.rows));
+  }
+
+  function measures(m) {
+    return section(m.title, "measures-" + ++sections, sb.table(m.title, [{ name: "measure", cell: (r) => sb.foreign(r.name) },
+      { name: "mean", number: true, cell: (r) => r.value }, { name: "of", cell: (r) => r.of }, { name: "attempts", number: true, cell: (r) => r.attempts }], m.rows),
+      sb.h("p", { class: "note" }, "How good candidates are, beside the verdict."));
+  }
+
+  function usage(u) {
+    return section("Usage", "usage", sb.h("dl", { class: "facts" }, fact("requests", u.requests), fact("tokens", u.tokens), u.cost ? fact("cost", u.cost) : null),
+      (u.notes || []).map((n) => sb.h("p", { class: "note" }, n)), sb.h("p", { class: "note" }, "As the records count it. What stopped before it had a record is not in it."));
+  }
+
+  const fact = (name, value) => sb.h("div", {}, sb.h("dt", {}, name), sb.h("dd", {}, value));
+
+  function gates(all) {
+    return section("Gates", "gates", sb.h("p", { class: "note" }, "What a pipeline would say of these figures (run --fail-on)."),
+      sb.table("gates", [{ name: "condition", cell: (g) => sb.h("code", {}, g.condition) },
+        { name: "", cell: (g) => sb.h("span", { class: g.met ? "failed" : "passed" }, g.met ? "✗ met: exit code 20" : "✓ not met") }, { name: "why", cell: (g) => g.why }], all));
+  }
+
+  function verify(page) {
+    const run = page.view.run;
+    return section("How to verify this", "verify",
+      sb.h("p", {}, "This page is a copy of figures that can be checked. Get the run's directory or bundle, and run, without network, engine or pack:"),
+      sb.h("pre", { class: "commands", tabindex: "0" }, "securebench verify RUN" + (run.verified ? "" : "      # this one did not verify: see the top") + "\nsecurebench report RUN\nsecurebench reverify RUN --pack PACK   # derives every verdict again"),
+      sb.h("dl", { class: "facts" }, page.facts.map((f) => fact(f.name, sb.foreign(f.value)))));
+  }
+
+  function about(page) {
+    const run = page.view.run, out = [];
+    const add = (name, value, note) => { if (value) out.push(fact(name, [sb.foreign(value), note ? sb.h("span", { class: "soft" }, " (" + note + ")") : null])); };
+    add("agent", run.agent, run.agent_note);
+    add("model", run.model);
+    add("program", run.program);
+    add("judge", run.judge);
+    add("engine", run.engine);
+    add("build", run.build);
+    add("run", run.run_id);
+    add("rows chosen by", run.chosen);
+    if (page.view.when) out.push(fact("ran", sb.foreign(page.view.when)));
+    if (page.view.made_again) out.push(fact("made again", page.view.made_again));
+    return section("About", "about", sb.h("dl", { class: "facts" }, out));
+  }
+
+  function know(page) {
+    if (!page.remarks || page.remarks.length === 0) return null;
+    return section("What a reader should know", "know", sb.h("ul", {}, page.remarks.map((r) => sb.h("li", {}, sb.foreign(r)))));
+  }
+
+  const figures = (v) => sb.h("div", { class: "cards" }, (v.groups || []).map(groups), (v.counts || []).map(counts), (v.pass_k || []).map(tries), (v.measures || []).map(measures), v.usage ? usage(v.usage) : null);
+
+  sb.views.run = function (main, state) {
+    const id = state.path[0];
+    let list;
+    async function load() {
+      const page = await sb.source.run(id), v = page.view;
+      sections = 0;
+      sb.crumbs([[sb.foreign(page.summary.path), null]]);
+      sb.title(page.summary.path);
+      list = sb.attempts(id, state.params);
+      sb.fill(main, sb.h("h1", {}, sb.foreign(v.run.pack_id), sb.h("small", {}, " version " + v.run.pack_version)),
+        sb.h("p", { class: "line" }, sb.state(page.summary.state), " ", v.run.verified ? sb.foreign(v.run.evidence.replace(/^verified, /, "")) : null),
+        (v.banners || []).map((b) => sb.h("p", { class: "banner", role: "alert" }, sb.mixed(b))),
+        sb.h("div", { class: "columns" }, sb.h("div", { class: "wide" }, v.totals.map(total), figures(v), list.element), sb.h("div", { class: "narrow" }, about(page), gates(v.gates), verify(page), know(page))));
+      await list.ready;
+    }
+    return { ready: load(), update: (params) => list && list.update(params) };
+  };
+}

@@ -1,0 +1,65 @@
+"use strict";
+// Where the page's data come from: the server that serves it, files beside it, or the
+// file that it is in. All answer the same questions.
+{
+  async function ask(path, params) {
+    const query = new URLSearchParams(Object.entries(params || {}).filter(([, v]) => v !== undefined && v !== ""));
+    const answer = await fetch("api/" + path + "?" + query, { cache: "no-store" });
+    const value = await answer.json();
+    if (!answer.ok) throw new Error(value.error);
+    return value;
+  }
+
+  const served = {
+    live: true,
+    list: () => ask("list"),
+    run: (id) => ask("run", { run: id }),
+    attempts: (id, by) => ask("attempts", Object.assign({ run: id }, by)),
+    attempt: (id, key) => ask("attempt", { run: id, key: key }),
+  };
+
+  // kept answers from what was written: get(name) returns the value of a name.
+  function kept(get) {
+    const run = (id) => get("run/" + id);
+    return {
+      live: false,
+      list: () => get("list"),
+      run: run,
+      attempts: async (id, by) => sb.query((await run(id)).rows, by),
+      attempt: async (id, key) => {
+        const page = await run(id), i = page.rows.findIndex((r) => r.key === key);
+        if (i < 0) throw new Error("there is no such thing here");
+        const part = await get("attempts/" + id + "/" + Math.floor(i / page.per_part));
+        return { row: page.rows[i], attempt: part[i % page.per_part], previous: (page.rows[i - 1] || {}).key, next: (page.rows[i + 1] || {}).key };
+      },
+    };
+  }
+
+  // Files beside the page call sb.data when they are loaded: a page that is opened from
+  // disk can read no others.
+  const values = new Map(), waiting = new Map();
+  sb.data = function (name, value) { values.set(name, value); };
+
+  function fromFolder(name) {
+    if (!waiting.has(name)) {
+      waiting.set(name, new Promise((done, failed) => {
+        const script = document.createElement("script");
+        script.src = "data/" + name.split("/").map(encodeURIComponent).join("/") + ".js";
+        script.addEventListener("load", () => values.has(name) ? done(values.get(name)) : failed(new Error("a file beside this page is damaged")));
+        script.addEventListener("error", () => failed(new Error("a file beside this page is missing")));
+        document.head.append(script);
+      }));
+    }
+    return waiting.get(name);
+  }
+
+  async function fromFile(name) {
+    if (values.size === 0) {
+      for (const [n, v] of Object.entries(JSON.parse(document.getElementById("data").textContent))) values.set(n, v);
+    }
+    if (!values.has(name)) throw new Error("there is no such thing here");
+    return values.get(name);
+  }
+
+  sb.source = { served: served, folder: kept(fromFolder), file: kept(fromFile) }[document.body.dataset.source];
+}
