@@ -91,10 +91,10 @@ func TestLoad(t *testing.T) {
 	if err != nil || !got.Own || string(got.Text()) != a {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := Lookup(getenv, "b"); err == nil || !strings.Contains(err.Error(), "there is no agent b, only a, claude_code, codex") {
+	if _, err := Lookup(getenv, "b"); err == nil || !strings.Contains(err.Error(), "there is no agent b, only a, aider, claude_code, codex") {
 		t.Errorf("%v", err)
 	}
-	for _, taken := range []string{"codex", "claude-code", "node"} {
+	for _, taken := range []string{"codex", "claude-code", "node", "python"} {
 		write(taken+".yaml", strings.Replace(a, "name: a", "name: "+taken, 1))
 		if _, err := Load(getenv); err == nil || !strings.Contains(err.Error(), "there is an agent "+taken+" already") {
 			t.Errorf("%s: %v", taken, err)
