@@ -235,7 +235,7 @@ accept: image data ## make DATA=DIR accept: score the data sets of DIR, compare 
 	@scripts/accept.sh $(BIN) '$(DATA)'
 
 .PHONY: dist
-dist: go ## build the archives, images, checksums and SBOMs of a release into dist/
+dist: go ## build the archives, wheels, packages, images, checksums and SBOMs of a release into dist/
 	rm -rf dist
 	go run ./cmd/dist -o dist -vcs=$(BUILDVCS)
 

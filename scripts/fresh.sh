@@ -4,13 +4,19 @@
 # this checkout in it. Go and the downloaded modules are this machine's. Each line of
 # output begins with the seconds since the start. Everything is removed at the end.
 #
+# With "wheel", it times a wheel of "make dist" instead, on a Debian 12 with Python and
+# nothing else, without a network: from pip to the first score, which must be there within
+# 60 seconds. That score is of a row that needs no sandbox.
+#
 #   fresh.sh [native|docker]
+#   fresh.sh wheel WHEEL
 #
 # It needs root, mmdebstrap, slirp4netns and access to Debian's packages.
 set -euo pipefail
 engine=${1:-native}
 here=$(cd "$(dirname "$0")/.." && pwd)
-[[ $engine =~ ^(native|docker)$ ]] || { echo "unknown engine $engine: write native or docker" >&2; exit 2; }
+[[ $engine =~ ^(native|docker|wheel)$ ]] || { echo "unknown engine $engine: write native, docker or wheel" >&2; exit 2; }
+[ "$engine" != wheel ] || [ -f "${2:-}" ] || { echo "name the wheel: fresh.sh wheel dist/securebench-*x86_64*.whl" >&2; exit 2; }
 for tool in mmdebstrap slirp4netns unshare; do
 	command -v $tool >/dev/null || { echo "$tool is missing: apt-get install mmdebstrap slirp4netns util-linux" >&2; exit 2; }
 done
@@ -18,12 +24,41 @@ done
 work=$(mktemp -d)
 root=$work/root
 trap 'rm -rf --one-file-system "$work"' EXIT
-mmdebstrap --quiet --variant=minbase --include=make,git,ca-certificates,iproute2 bookworm "$work/root.tar"
+packages=make,git,ca-certificates,iproute2
+[ "$engine" != wheel ] || packages=python3-minimal,python3-venv,iproute2
+mmdebstrap --quiet --variant=minbase --include=$packages bookworm "$work/root.tar"
 mkdir -p "$root/usr/local/go" "$root/root/go/pkg/mod"
 tar -x --numeric-owner -C "$root" -f "$work/root.tar" --exclude='./dev/*'
-git clone -q "$here" "$root/root/securebench"
+if [ "$engine" = wheel ]; then
+	cp "$2" "$root/root/"
+else
+	git clone -q "$here" "$root/root/securebench"
+fi
+
+cat >"$root/root/wheel" <<'END'
+set -e
+cd /root
+begin=${EPOCHREALTIME/./}
+timed() {
+	"$@" >/root/log 2>&1 || { cat /root/log; echo "failed: $*"; exit 1; }
+	printf '%6d.%02d  %s\n' $(((${EPOCHREALTIME/./} - begin) / 1000000)) $(((${EPOCHREALTIME/./} - begin) / 10000 % 100)) "$*"
+}
+timed python3 -m venv env
+PATH=/root/env/bin:$PATH
+timed pip install --no-index --no-deps ./*.whl
+timed securebench init hello
+timed securebench run hello --family short_answer --agent oracle
+tail -n 1 /root/log
+took=$(((${EPOCHREALTIME/./} - begin) / 1000000))
+timed securebench verify runs/hello
+timed securebench bundle runs/hello -o run.zip
+timed python3 -m securebench.verify run.zip --any-signer
+timed python3 -c 'import securebench as s; r = s.run("hello", family="short_answer", agent="oracle", output_dir="again"); assert r.passed == r.total == len(list(r.records())) and r.verify()["ok"]'
+[ $took -lt 60 ] || { echo "the first score took $took seconds"; exit 1; }
+END
 
 cat >"$root/root/demo" <<'END'
+[ "$1" != wheel ] || exec bash /root/wheel
 until ip -4 addr show tap0 2>/dev/null | grep -q inet; do sleep 0.1; done
 cd /root/securebench
 timed() {

@@ -1,6 +1,7 @@
-// Command dist builds a release of securebench: for each platform a static program
-// in an archive with completions, manual pages and a bill of materials, and an image;
-// and the checksums of all. Run it in the repository: "make dist".
+// Command dist builds a release of securebench: for each platform a static program in an
+// archive with completions, manual pages and a bill of materials, in a wheel for Python's
+// installers, in packages for Debian's and Red Hat's families, and in an image; and the
+// checksums of all. Run it in the repository: "make dist".
 package main
 
 import (
@@ -58,13 +59,17 @@ func release(ctx context.Context, out string, archs []string, vcs bool) error {
 	if err != nil {
 		return err
 	}
+	packages, err := newPackager(ctx, dir)
+	if err != nil {
+		return err
+	}
 	var made []dist.File
 	for _, arch := range archs {
 		program := filepath.Join(dir, arch)
 		if err := build(ctx, program, arch, vcs); err != nil {
 			return err
 		}
-		files, err := pack(program, arch, version, shared)
+		files, err := pack(ctx, program, arch, version, shared, packages)
 		if err != nil {
 			return fmt.Errorf("packing for %s: %w", arch, err)
 		}
@@ -117,7 +122,12 @@ func documents(ctx context.Context, program, dir string) ([]dist.File, error) {
 		}
 		files = append(files, dist.File{Name: name, Body: text})
 	}
-	return files, nil
+	second, err := modules()
+	for _, f := range second {
+		f.Name = "python/" + f.Name
+		files = append(files, f)
+	}
+	return files, err
 }
 
 // versionOf returns the program's version, without what was built from which revision.
@@ -135,7 +145,7 @@ func versionOf(ctx context.Context, program string) (string, error) {
 }
 
 // pack returns the files of a release for one architecture.
-func pack(program, arch, version string, shared []dist.File) ([]dist.File, error) {
+func pack(ctx context.Context, program, arch, version string, shared []dist.File, packages *packager) ([]dist.File, error) {
 	body, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
@@ -157,8 +167,13 @@ func pack(program, arch, version string, shared []dist.File) ([]dist.File, error
 	if err := dist.Image(&image, body, "securebench:"+version, version, v1.Platform{OS: "linux", Architecture: arch}, made); err != nil {
 		return nil, err
 	}
-	return []dist.File{{Name: name + ".tar.gz", Body: archive.Bytes()}, {Name: name + ".oci.tar", Body: image.Bytes()},
-		{Name: name + ".cdx.json", Body: materials}}, nil
+	whl, err := wheel(body, materials, arch, version, made)
+	if err != nil {
+		return nil, err
+	}
+	others, err := packages.packages(ctx, files, arch, version, made)
+	return append(others, whl, dist.File{Name: name + ".tar.gz", Body: archive.Bytes()}, dist.File{Name: name + ".oci.tar", Body: image.Bytes()},
+		dist.File{Name: name + ".cdx.json", Body: materials}), err
 }
 
 // madeAt is the time of everything in the archives: that of the program's revision.

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,9 @@ func (f File) mode() int64 {
 	}
 	return 0o644
 }
+
+// fsMode is [File.mode] for archives that want it so.
+func (f File) fsMode() fs.FileMode { return fs.FileMode(f.mode()).Perm() }
 
 // Archive writes a compressed archive of files below the folder root.
 func Archive(w io.Writer, root string, files []File, made time.Time) error {
