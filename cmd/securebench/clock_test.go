@@ -19,6 +19,8 @@ func wallClock() map[string]string {
 	return map[string]string{
 		"cmd/securebench/machine/images.go":          shown,
 		"cmd/dist/main.go":                           "the date of a revision",
+		"cmd/dist/packages.go":                       "the date of a revision",
+		"internal/dist/wheel.go":                     "the date of a revision",
 		"cmd/securebench/complete/manual.go":         "the date of a revision",
 		"internal/bench/bench.go":                    shown,
 		"internal/agent/model/account.go":            shown,

@@ -10,9 +10,11 @@
 The program decides everything: this module only starts it, and reads its files. A record
 is a line of candidates.jsonl, as docs/records.md describes it.
 """
+import ast
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -92,7 +94,9 @@ def run(pack, *, env=None, cwd=None, show=False, **flags):
     if done.returncode not in (0, 20, 21) or "output" not in words:
         said = (done.stderr or "").strip().splitlines()
         raise Failed(done.returncode, said[-1] if said else "see above")
-    return Run(Path(cwd or ".") / Path(lines[-1].split(" output=", 1)[1]).parent, done.returncode, words)
+    output = re.search(r' output=("(?:[^"\\]|\\.)*"|\S+)', lines[-1]).group(1)  # in quotes if it has blanks
+    output = ast.literal_eval(output) if output.startswith('"') else output
+    return Run(Path(cwd or ".") / Path(output).parent, done.returncode, words)
 
 
 def records(run):
