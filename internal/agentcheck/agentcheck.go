@@ -146,7 +146,8 @@ func (o Options) lookup(name string) (string, bool) {
 			}
 		}
 	}
-	return os.LookupEnv(name)
+	v := o.Getenv(name)
+	return v, v != ""
 }
 
 // pack writes the pack of the row.

@@ -417,8 +417,8 @@ func TestSecondBundles(t *testing.T) {
 		}
 		out, err := exec.Command(python(t), append([]string{"-B", "../../python/securebench/verify.py", tt.run}, whose...)...).CombinedOutput()
 		var exit *exec.ExitError
-		if code := 0; err != nil && errors.As(err, &exit) {
-			if code = exit.ExitCode(); code != tt.code {
+		if errors.As(err, &exit) {
+			if code := exit.ExitCode(); code != tt.code {
 				t.Errorf("%s: exit code %d, want %d\n%s", tt.name, code, tt.code, out)
 			}
 		} else if err != nil || tt.code != 0 {
