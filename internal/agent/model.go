@@ -139,8 +139,8 @@ func describe(m verdict.Metadata, res model.Result) {
 			m.Set(name, text)
 		}
 	}
-	if res.Waited > 0 {
-		m.Set("held_seconds", res.Waited.Seconds())
+	if held := res.Waited + res.Queued; held > 0 {
+		m.Set("held_seconds", held.Seconds())
 	}
 	if res.Spent.Guessed {
 		m.Set("usage_estimated", true)

@@ -45,6 +45,7 @@ func outside(text string) []progress.Event {
 		progress.TaskStart{Index: 1, Total: 3, TaskID: text, Attempt: 1, Family: text},
 		progress.WorkerJoined{Worker: text, Roles: text},
 		progress.WorkerLeft{Worker: text, Lost: true, Why: text},
+		progress.ProviderPace{Provider: text, Requests: 3, Overloaded: true, Lowest: true},
 		progress.ProducerStart{TaskID: text},
 		progress.SandboxResult{TaskID: "t", Kind: "agent", ExitCode: 0, Argv: []string{text}, Stdout: text, Stderr: text},
 		progress.AgentOutput{TaskID: text, Stream: "stdout", Line: text},

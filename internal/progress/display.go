@@ -2,6 +2,9 @@ package progress
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -137,7 +140,7 @@ func (s *status) countRow(c canvas, now time.Time) string {
 		text := fmt.Sprintf("judged: %d pass, %d fail, %d pending", judged.Passed, judged.Failed, judged.Total-judged.Verified)
 		parts = append(parts, part{text, plain, true})
 	}
-	parts = append(parts, []part{{fmt.Sprintf("%d running", len(s.active())), plain, true}, count(len(s.running)-len(s.active()), "waiting", plain, false), {age(s.elapsed(now)), plain, true}}...)
+	parts = append(parts, []part{{fmt.Sprintf("%d running", len(s.active())), plain, true}, count(len(s.running)-len(s.active()), "waiting", plain, false), {s.pacesText(), plain, len(s.paces) > 0}, {age(s.elapsed(now)), plain, true}}...)
 	var out []string
 	used := 0
 	for _, p := range parts {
@@ -148,6 +151,15 @@ func (s *status) countRow(c canvas, now time.Time) string {
 		out = append(out, c.paint(p.text, p.color))
 	}
 	return strings.Join(out, "  ")
+}
+
+// pacesText says how many requests may be under way, at each provider that has a bound.
+func (s *status) pacesText() string {
+	var out []string
+	for _, provider := range slices.Sorted(maps.Keys(s.paces)) {
+		out = append(out, strconv.Itoa(s.paces[provider]))
+	}
+	return "pace " + strings.Join(out, "+")
 }
 
 // row is a row about an attempt: a word, its name, and something short at the end.

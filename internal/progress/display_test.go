@@ -163,6 +163,32 @@ workers: agents.aaa 1, scorers.ccc 0
 	}
 }
 
+// TestPace: the display says how many requests may be under way at a provider, as long as
+// something bounds them, and one line that the provider has too much to do.
+func TestPace(t *testing.T) {
+	v := newView(t, 80, 24)
+	v.Event(progress.RunStart{Total: 5})
+	for _, tt := range []struct {
+		event progress.ProviderPace
+		want  string
+	}{
+		{progress.ProviderPace{Provider: "a.example", Requests: 8}, "pace 8"},
+		{progress.ProviderPace{Provider: "b.example", Requests: 3, Overloaded: true, Lowest: true}, "pace 8+3"},
+		{progress.ProviderPace{Provider: "b.example", Requests: 4}, "pace 8+4"},
+		{progress.ProviderPace{Provider: "a.example"}, "pace 4"},
+	} {
+		v.after(time.Second, tt.event)
+		v.after(time.Second, progress.Schedule{}) // which draws
+		if got := strings.Join(v.screen.text(), "\n"); !strings.Contains(got, "  "+tt.want+"  ") {
+			t.Errorf("no %s: %s", tt.want, got)
+		}
+	}
+	said := strings.Join(strings.Fields(strings.Join(v.screen.text(), " ")), " ")
+	if want := "the provider b.example has too much to do: requests at the same time are at most 3 for now"; strings.Count(said, want) != 1 {
+		t.Errorf("%s: %s", want, said)
+	}
+}
+
 // TestDisplayBelowLines: lines are above the display, once; the command's own too;
 // the end leaves nothing of the display.
 func TestDisplayBelowLines(t *testing.T) {

@@ -59,6 +59,15 @@ type WorkerLeft struct {
 	Why    string `json:"why"`
 }
 
+// ProviderPace is how many requests may be under way at a provider from now on; 0 is no
+// bound.
+type ProviderPace struct {
+	Provider   string `json:"provider"`
+	Requests   int    `json:"max_requests"`
+	Overloaded bool   `json:"overloaded"` // they are fewer, because it has too much to do
+	Lowest     bool   `json:"-"`          // they were never so few
+}
+
 // ProducerStart is the start of an agent. Worker is "" in this process.
 type ProducerStart struct {
 	TaskID  string `json:"task_id"`
@@ -229,6 +238,9 @@ func (WorkerJoined) Name() string { return "worker_joined" }
 
 // Name returns the event's name in JSON.
 func (WorkerLeft) Name() string { return "worker_left" }
+
+// Name returns the event's name in JSON.
+func (ProviderPace) Name() string { return "provider_pace" }
 
 // Name returns the event's name in JSON.
 func (ProducerStart) Name() string { return "producer_start" }

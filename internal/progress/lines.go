@@ -52,6 +52,11 @@ func lines(e Event, opts Options, live bool) []line {
 			return nil
 		}
 		return say(plain, "worker %s has joined: %s", name(e.Worker), message(e.Roles))
+	case ProviderPace:
+		if !e.Overloaded || !e.Lowest {
+			return nil
+		}
+		return say(yellow, "the provider %s has too much to do: requests at the same time are at most %d for now", name(e.Provider), e.Requests)
 	case WorkerLeft:
 		return workerLeft(e, live)
 	case TaskDone:

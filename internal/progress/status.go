@@ -28,6 +28,8 @@ type status struct {
 	// run.
 	away    bool
 	workers map[string]bool
+	// paces are how many requests may be under way at providers at which that is bounded.
+	paces map[string]int
 }
 
 // attempt is an attempt that runs.
@@ -73,6 +75,8 @@ func (s *status) update(e Event, now time.Time) {
 		s.away, s.workers[e.Worker] = true, true
 	case WorkerLeft:
 		s.left(e.Worker)
+	case ProviderPace:
+		s.paced(e)
 	case ProducerStart:
 		s.enter(e.TaskID, e.Attempt, producing, e.Worker)
 	case ProducerDone:
@@ -87,6 +91,16 @@ func (s *status) update(e Event, now time.Time) {
 		s.end(e)
 	case RunDone, Interrupted:
 		s.over = true
+	}
+}
+
+// paced notes how many requests may be under way at a provider.
+func (s *status) paced(e ProviderPace) {
+	if s.paces == nil {
+		s.paces = map[string]int{}
+	}
+	if s.paces[e.Provider] = e.Requests; e.Requests == 0 {
+		delete(s.paces, e.Provider)
 	}
 }
 

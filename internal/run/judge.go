@@ -41,7 +41,7 @@ func (r *Run) openJudge(ctx context.Context) error {
 	done := r.recorded()
 	c := setup.JudgeConfig{Settings: r.Judge, Work: r.work, AgentModel: r.facts().Model, Salt: r.dir.Salt(), Journal: journal, Accounts: accounts, Used: used,
 		Former: r.manifest.Judge, Answered: r.judged.Answered, Left: func(task string) bool { return done[task] < r.Config.Attempts }, Workers: judgeWorkers, Say: r.Notice}
-	c.Around.LookupEnv, c.Around.Secrets, c.Around.Transport, c.Around.Notice = r.LookupEnv, &r.secrets, r.Transport, r.warn
+	c.Around.LookupEnv, c.Around.Secrets, c.Around.Transport, c.Around.Paces, c.Around.Notice = r.LookupEnv, &r.secrets, r.Transport, r.Paces, r.warn
 	about, err := setup.OpenJudge(ctx, r.scorer, c)
 	if err != nil || about == nil {
 		return err

@@ -29,6 +29,14 @@ func (r *Run) schedule(ctx context.Context) (err error) {
 	if err == nil && r.Config.MaxWorkers == 0 && f.Workers > 0 {
 		r.plan.Why = f.WorkersWhy
 	}
+	if err != nil || f.Connections == 0 || r.plan.Workers <= f.Connections {
+		return err
+	}
+	cfg.MaxWorkers = f.Connections
+	r.plan, err = r.scorer.Plan(ctx, r.work, &cfg)
+	if err == nil {
+		r.plan.Why = "max_connections of the provider"
+	}
 	return err
 }
 

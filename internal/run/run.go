@@ -181,6 +181,7 @@ func newRun(o Options) *Run {
 
 // load opens the agent, and loads the pack with what that asks of rows.
 func (r *Run) load(ctx context.Context) (err error) {
+	r.Pace(r.Progress)
 	r.agent, err = r.Agent(setup.Around{Outside: r.Outside, Config: r.Config, Families: r.Families, Resumes: r.resumes(), Shards: r.sharers(),
 		Secrets: &r.secrets, Warn: r.warn, Notice: r.Notice})
 	if err != nil {

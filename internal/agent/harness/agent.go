@@ -113,7 +113,7 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 		choice = "api"
 	}
 	known := append([]string{"model", choice, "task_file", "timeout_seconds", "allowed_domains", "allow_private",
-		"budget", "prices", "allow_external_tools"}, addressKeys()...)
+		"budget", "prices", "max_connections", "allow_external_tools"}, addressKeys()...)
 	known = append(append(known, catalogue.SettingNames()...), "args", "config", "mcp", "files")
 	small := ""
 	if of.Models.Small {
@@ -199,6 +199,7 @@ func (p *parser) relay(api, baseURL, defaultModel, small string) *Relay {
 	source.Optional(&p.ps, p.cfg, "harness.config.allow_external_tools", &r.AllowExternalTools, (*source.Node).Boolean)
 	p.budget(r)
 	p.prices(r)
+	p.connections(r)
 	return r
 }
 

@@ -37,7 +37,7 @@ func ParseCommand(c config.Harness) (Harness, source.Problems) { return parse(c,
 
 func parseCommand(p *parser) Harness {
 	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "allow_private", "files", "requirements", "image",
-		"model", "api", "base_url", "headers", "allow_plain_http", "auth", "budget", "prices", "allow_external_tools")
+		"model", "api", "base_url", "headers", "allow_plain_http", "auth", "budget", "prices", "max_connections", "allow_external_tools")
 	c := &command{
 		argv:         p.argv(),
 		taskFile:     p.path("task_file", workspace.DefaultTaskFile),

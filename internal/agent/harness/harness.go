@@ -50,6 +50,7 @@ type Relay struct {
 	Cost               float64 // budget in USD; 0 is none
 	Total              Budget  // of all attempts of a run together
 	Prices             map[string]Price
+	Connections        int // requests under way at the provider; 0 is no bound
 }
 
 // Budget bounds what may be used of a provider; a zero field is no bound.

@@ -210,7 +210,7 @@ func TestParseProblems(t *testing.T) {
 		"number":     {"command", `{command: 5}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},
 		"NUL":        {"command", `{command: "a\0"}`, "h.yaml:1:11: harness.config.command contains a NUL character"},
 		"all at once": {"command", `{cmd: x, Task_file: y, task_file: ../x, artifact_path: eval/x, timeout_seconds: 0, allowed_domains: [a, "*.com"]}`,
-			`h.yaml:1:2: harness.config contains unsupported field "cmd" (known: command, artifact_path, task_file, timeout_seconds, allowed_domains, allow_private, files, requirements, image, model, api, base_url, headers, allow_plain_http, auth, budget, prices, allow_external_tools)
+			`h.yaml:1:2: harness.config contains unsupported field "cmd" (known: command, artifact_path, task_file, timeout_seconds, allowed_domains, allow_private, files, requirements, image, model, api, base_url, headers, allow_plain_http, auth, budget, prices, max_connections, allow_external_tools)
 h.yaml:1:10: harness.config has field "Task_file" in the wrong case (write task_file)
 h.yaml:1:1: harness.config.command is required
 h.yaml:1:35: harness.config.task_file "../x": path must not contain ".."
@@ -223,7 +223,7 @@ h.yaml:1:105: harness.config.allowed_domains[1] must have at least two labels af
 		"inside a file":  {"command", `{command: x, artifact_path: task.json/x}`, "h.yaml:1:29: harness.config.artifact_path collides with harness.config.task_file"},
 		"codex model":    {"codex", "{}", "h.yaml:1:1: harness.config.model is required"},
 		"model charset":  {"codex", `{model: "a\tb", version: "$(x)"}`, "h.yaml:1:9: harness.config.model must be a text without control characters, of at most 256 bytes, and not begin with a hyphen\nh.yaml:1:26: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
-		"command key":    {"claude_code", "{command: x}", `h.yaml:1:2: harness.config contains unsupported field "command" (known: model, version, task_file, timeout_seconds, allowed_domains, allow_private, budget, prices, allow_external_tools, base_url, headers, allow_plain_http, auth, reasoning_effort, max_turns, system_prompt, args, config, mcp, files, small_model)`},
+		"command key":    {"claude_code", "{command: x}", `h.yaml:1:2: harness.config contains unsupported field "command" (known: model, version, task_file, timeout_seconds, allowed_domains, allow_private, budget, prices, max_connections, allow_external_tools, base_url, headers, allow_plain_http, auth, reasoning_effort, max_turns, system_prompt, args, config, mcp, files, small_model)`},
 		"no setting":     {"codex", "{model: m, max_turns: 3}", "h.yaml:1:23: harness.config.max_turns is not supported by codex (remove it)"},
 		"odd settings":   {"claude_code", `{reasoning_effort: "a b", max_turns: 0}`, "h.yaml:1:20: harness.config.reasoning_effort must be a word of small letters (write one such as high)\nh.yaml:1:38: harness.config.max_turns must be from 1 to 100000"},
 		"claude domains": {"claude_code", "{allowed_domains: x}", "h.yaml:1:19: harness.config.allowed_domains must be a list, not a string"},

@@ -116,7 +116,7 @@ func ParseModel(c config.Harness) (Harness, source.Problems) { return parse(c, p
 
 func parseModel(p *parser) Harness {
 	p.closed(append([]string{"api", "model", "api_key_env", "system", "temperature", "max_tokens", "reasoning_effort", "seed", "stop",
-		"few_shot", "answer_by", "timeout_seconds", "budget", "prices"}, addressKeys()...)...)
+		"few_shot", "answer_by", "timeout_seconds", "budget", "prices", "max_connections"}, addressKeys()...)...)
 	h := &modelHarness{timeout: p.timeout()}
 	at := p.asked(&h.model, p.answerBy(&h.model))
 	p.credential(&h.model.Address, at.key, p.keyVariable(at.key))
@@ -142,6 +142,7 @@ func parseModel(p *parser) Harness {
 	}
 	p.budget(&h.model.Relay)
 	p.prices(&h.model.Relay)
+	p.connections(&h.model.Relay)
 	return h
 }
 
@@ -167,7 +168,7 @@ func (p *parser) asked(m *Model, at providerAPI) providerAPI {
 // them.
 func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Problems) {
 	p := &parser{section: section, cfg: n}
-	p.closed(append(append([]string{"model", "api", "api_key_env", "reasoning_effort", "max_tokens", "budget", "prices"}, addressKeys()...), own...)...)
+	p.closed(append(append([]string{"model", "api", "api_key_env", "reasoning_effort", "max_tokens", "budget", "prices", "max_connections"}, addressKeys()...), own...)...)
 	var m Model
 	at := p.asked(&m, p.spoken())
 	p.credential(&m.Address, at.key, p.keyName(at.key))
@@ -176,6 +177,7 @@ func ParseAsked(section string, n *source.Node, own ...string) (Model, source.Pr
 		m.Total = p.bounds(n, what, &m.Relay)
 	}
 	p.prices(&m.Relay)
+	p.connections(&m.Relay)
 	return m, p.ps
 }
 

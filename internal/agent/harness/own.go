@@ -119,13 +119,14 @@ func providerAPIs() []providerAPI {
 // apis reads what the command speaks with its provider, nil if it has none.
 func (p *parser) apis() []providerAPI {
 	if !p.given("model") {
-		for _, key := range append([]string{"api", "budget", "prices", "allow_external_tools"}, addressKeys()...) {
+		for _, key := range append([]string{"api", "budget", "prices", "max_connections", "allow_external_tools"}, addressKeys()...) {
 			if n, what := p.get(key); n != nil {
 				p.ps.Add(n.Pos, "add harness.config.model, with which the command has a provider", "%s is about a provider, and the command has none", what)
 			}
 		}
 		p.budget(&Relay{}) // what is wrong in them is said at once
 		p.prices(&Relay{})
+		p.connections(&Relay{})
 		return nil
 	}
 	n, what := p.get("api")

@@ -69,6 +69,18 @@ func (p *parser) bounds(n *source.Node, what string, r *Relay) (b Budget) {
 	return b
 }
 
+// maxConnections bounds max_connections.
+const maxConnections = 10_000
+
+// connections reads how many requests may be under way at the provider.
+func (p *parser) connections(r *Relay) {
+	if n, what := p.get("max_connections"); n != nil {
+		i, problem := n.Int(what, 1, maxConnections)
+		r.Connections = int(i)
+		p.fixed(problem, "leave it out for no bound")
+	}
+}
+
 // prices reads what models cost. Every model of the configuration must be there;
 // others may be, so that tester files can share one list.
 func (p *parser) prices(r *Relay) {

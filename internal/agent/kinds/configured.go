@@ -95,7 +95,7 @@ func (c *configured) Facts() setup.Facts {
 			"description": digest.Bytes(h.Description)}
 	}
 	if p := c.needs.Provider(); p != nil {
-		f.Model, f.Cost, f.Total, f.Spared = p.Model, p.Cost, p.Total, true
+		f.Model, f.Cost, f.Total, f.Connections, f.Spared = p.Model, p.Cost, p.Total, p.Connections, true
 		f.Asking = &setup.Asking{First: payload, Most: harness.Budget{Requests: p.Requests, Tokens: p.Tokens, Cost: p.Cost}}
 		if price, ok := p.Prices[p.Model]; ok {
 			f.Asking.Price = &price
@@ -134,6 +134,7 @@ func settings(n *source.Node) any {
 		}
 	}
 	delete(config, "allow_plain_http")
+	delete(config, "max_connections")
 	return all
 }
 

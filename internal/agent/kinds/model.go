@@ -89,7 +89,7 @@ func (m *asked) Prepare(ctx context.Context, _ setup.Ground) error {
 	if err != nil {
 		return err
 	}
-	m.client, err = model.Open(ctx, model.Config{Settings: *m.needs.Model, Keys: m.provider.Access(), Total: m.provider.Total(), Transport: m.Transport, Notice: m.Warn})
+	m.client, err = model.Open(ctx, model.Config{Settings: *m.needs.Model, Keys: m.provider.Access(), Total: m.provider.Total(), Paces: m.Paces, Transport: m.Transport, Notice: m.Warn})
 	if errors.Is(err, relay.ErrRejected) {
 		return fault.Errorf(fault.Config, "%s: %w (check the model, the base URL and the key)", m.Config.Harness.At("model"), err)
 	}

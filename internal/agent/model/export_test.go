@@ -3,10 +3,10 @@ package model
 import "time"
 
 // Hurry makes the waits that no provider asks for short.
-func (c *Client) Hurry() { c.pace.first = 2 * time.Millisecond }
+func (c *Client) Hurry() { c.firstWait = 2 * time.Millisecond }
 
 // Left is how long all questions wait.
-func (c *Client) Left() time.Duration { return c.pace.left() }
+func (c *Client) Left() time.Duration { return c.pace.Left() }
 
 // Len is the number of answers.
 func (j *Journal) Len() int { return len(j.at) }

@@ -100,7 +100,7 @@ func (c *Client) confirm(ctx context.Context, since time.Time, spent *Spending) 
 		if n > 0 && c.exhausted(*spent, nil) {
 			break
 		}
-		if n > 0 && attended.Pause(ctx, c.pace.first<<n) != nil {
+		if n > 0 && attended.Pause(ctx, c.firstWait<<n) != nil {
 			return context.Cause(ctx)
 		}
 		t := c.try(ctx, own, confirmTime, io.Discard)

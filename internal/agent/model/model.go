@@ -19,6 +19,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/allowance"
+	"securebench/internal/gateway/pace"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/redact"
 )
@@ -32,6 +33,8 @@ type Config struct {
 	Keys     access.Keys // what opens the provider
 	// Total is what all attempts of the run together may use; nil is no bound.
 	Total *allowance.Allowance
+	// Paces has the provider's, which the client shares with others who ask it.
+	Paces *pace.Set
 	// Transport makes the requests; nil is the default.
 	Transport http.RoundTripper
 	// Notice gets a line for the operator now and then while attempts wait for the
@@ -51,7 +54,8 @@ type Client struct {
 	accounts  Accounts // nil keeps nothing
 	total     *allowance.Allowance
 	notice    notice
-	pace      pace
+	pace      *pace.Pace
+	firstWait time.Duration
 
 	confirming sync.Mutex
 	rejected   error
@@ -121,13 +125,14 @@ type Answer struct {
 
 // New checks the configuration.
 func New(cfg Config) (_ *Client, err error) {
-	c := &Client{who: cfg.Who, set: cfg.Settings, total: cfg.Total, transport: cfg.Transport, pace: pace{first: firstWait}, notice: notice{tell: cfg.Notice}}
+	c := &Client{who: cfg.Who, set: cfg.Settings, total: cfg.Total, transport: cfg.Transport, firstWait: firstWait, notice: notice{tell: cfg.Notice}}
 	if c.api, err = apiOf(c.set.API); err != nil {
 		return nil, err
 	}
 	if c.endpoint, err = access.New(c.set.Address, cfg.Keys); err != nil {
 		return nil, err
 	}
+	c.pace = cfg.Paces.At(c.endpoint.String(), c.set.Connections)
 	if err := cfg.Keys.Hide(&c.secrets, "provider_key"); err != nil {
 		return nil, fmt.Errorf("the provider's key: %w", err)
 	}
@@ -176,6 +181,7 @@ type Spending struct {
 	Latency  time.Duration `json:"-"`     // of the last request
 	First    time.Duration `json:"-"`     // of its first text
 	Waited   time.Duration `json:"-"`     // for the provider, which is no part of the time limit
+	Queued   time.Duration `json:"-"`     // for its turn beside other questions, likewise
 	Tries    []Try         `json:"tries"`
 }
 
@@ -225,6 +231,7 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 	former := res.Requests
 	paid := c.account(q, res.Spending)
 	defer func() { err = c.leave(ctx, key, paid, res.Spending, err) }()
+	lane := c.pace.Lane()
 	left, wait := limit, time.Duration(0)
 	for failures := 0; ; {
 		if err := c.patience(ctx, &res, wait); err != nil {
@@ -236,15 +243,16 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 			res.End = OverBudget
 			return res, nil
 		}
-		t, unpaid := c.pay(ctx, q, key, res.Spending, paid, func() try { return c.try(ctx, q, left, say) })
-		if unpaid != nil {
-			return res, unpaid
+		var t try
+		if t, wait, err = c.inTurn(ctx, lane, &res, func() (try, error) {
+			return c.pay(ctx, q, key, res.Spending, paid, func() try { return c.try(ctx, q, left, say) })
+		}); err != nil {
+			return res, err
 		}
 		left -= t.took
 		res.add(t)
 		switch {
 		case t.err == nil:
-			c.pace.success()
 			c.keep(q, key, t.answer, res.Spending)
 			return res.answered(t.answer), nil
 		case ctx.Err() != nil:
@@ -267,7 +275,6 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 			_, _ = io.WriteString(say, again)
 		}
 		c.notice.waiting(t.failure)
-		wait = c.pace.failure(t.failure, len(res.Tries)-1)
 	}
 }
 

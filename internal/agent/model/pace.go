@@ -3,65 +3,21 @@ package model
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"securebench/internal/attended"
+	"securebench/internal/gateway/pace"
 	"securebench/internal/gateway/relay"
 )
 
-// The waits after failures: the first, and the longest that the provider did not
-// ask for.
-const (
-	firstWait = 500 * time.Millisecond
-	maxWait   = time.Minute
-)
-
-// pace is the patience that all questions share.
-type pace struct {
-	first time.Duration // the wait after a first failure
-
-	mu    sync.Mutex
-	until time.Time // no request is sent before
-}
-
-// failure notes a failure and returns how long the question should wait. If the
-// provider has too much to do, all questions wait.
-func (p *pace) failure(f failure, before int) time.Duration {
-	wait := min(maxWait, p.first<<min(before, 10))
-	if f.after > 0 {
-		wait = f.after
-	}
-	wait += rand.N(wait/4 + 1) // so that waiting questions do not come all at once
-	if !f.overloaded {
-		return wait
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if end := time.Now().Add(min(wait, maxWait)); end.After(p.until) {
-		p.until = end
-	}
-	return wait
-}
-
-// success ends the wait of all: the provider answers again.
-func (p *pace) success() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.until = time.Time{}
-}
-
-func (p *pace) left() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return time.Until(p.until)
-}
+// firstWait is the wait after a first failure.
+const firstWait = 500 * time.Millisecond
 
 // patience waits for as long as the question itself or all of them should, at
 // most for as long as an attempt may wait in all.
 func (c *Client) patience(ctx context.Context, r *Result, wait time.Duration) error {
-	wait = max(wait, c.pace.left())
+	wait = max(wait, c.pace.Left())
 	if wait <= 0 {
 		return ctx.Err()
 	}
@@ -75,6 +31,27 @@ func (c *Client) patience(ctx context.Context, r *Result, wait time.Duration) er
 		return fmt.Errorf("%w; the last reason: %s", relay.ErrWaited, r.Tries[len(r.Tries)-1].Error)
 	}
 	return nil
+}
+
+// inTurn asks when a request of the question may be sent, and returns how long to wait before
+// the next. The provider answers others until then, so that is no part of the patience.
+func (c *Client) inTurn(ctx context.Context, lane *pace.Lane, r *Result, ask func() (try, error)) (t try, wait time.Duration, err error) {
+	began := time.Now()
+	turn, err := lane.Take(ctx, nil)
+	r.Queued += time.Since(began)
+	if err != nil {
+		return t, 0, err
+	}
+	defer turn.End()
+	t, err = ask()
+	switch f := t.failure; {
+	case err != nil || ctx.Err() != nil:
+	case t.err == nil:
+		turn.Answered()
+	case f.temporary && !f.form:
+		wait = turn.Failed(pace.Failure{Overloaded: f.overloaded, Asked: f.after, First: c.firstWait, Before: len(r.Tries)})
+	}
+	return t, wait, err
 }
 
 // notice tells the operator about waits, now and then.

@@ -96,7 +96,7 @@ func (p *Provider) Relay() (*relay.Relay, error) {
 	s := p.Settings
 	cfg := relay.Config{API: relay.API(s.API), BaseURL: s.BaseURL, PlainHTTP: s.PlainHTTP, Keys: p.Access(), Model: s.Model, SmallModel: s.SmallModel,
 		AllowExternalTools: s.AllowExternalTools, Transport: p.Transport, Notice: p.Warn,
-		Total: p.Total(), Budget: relay.Budget{Requests: s.Requests, Tokens: s.Tokens, Cost: s.Cost}, Prices: map[string]relay.Price{}}
+		Total: p.Total(), Paces: p.Paces, Connections: s.Connections, Budget: relay.Budget{Requests: s.Requests, Tokens: s.Tokens, Cost: s.Cost}, Prices: map[string]relay.Price{}}
 	for _, api := range s.Also {
 		cfg.Also = append(cfg.Also, relay.API(api))
 	}

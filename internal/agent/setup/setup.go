@@ -15,6 +15,7 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/family"
 	"securebench/internal/gateway/egress"
+	"securebench/internal/gateway/pace"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
@@ -52,6 +53,9 @@ type Agent interface { //nolint:interfacebloat // the steps of one life
 type Outside struct {
 	// Transport makes the requests to providers; nil is the default.
 	Transport http.RoundTripper
+	// Paces are those of the providers, which agents, questions and the judge share; nil
+	// lets each have its own.
+	Paces *pace.Set
 	// Proxy resolves and connects for the agents' proxy; its zero value asks the
 	// system. The domains are the harness's.
 	Proxy     egress.Config
@@ -119,7 +123,10 @@ type Facts struct {
 	Model    string   // that its provider is asked for
 	Cost     float64  // the most that an attempt may cost, in USD; 0 if nothing bounds it
 	Total    harness.Budget
-	Asking   *Asking // nil without a provider
+	// Connections is how many requests may be under way at its provider, 0 if nothing bounds
+	// it. No more attempts take place at the same time, so that each can have one.
+	Connections int
+	Asking      *Asking // nil without a provider
 	// Image is the image that the agent runs in instead of the rows', "" for none, and
 	// ImageAt where it is named.
 	Image   string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"securebench/internal/gateway/ledger"
+	"securebench/internal/gateway/pace"
 	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/trajectory"
 )
@@ -15,6 +16,7 @@ import (
 // Attempt serves the agent of one attempt.
 type Attempt struct {
 	relay   *Relay
+	lane    *pace.Lane
 	hold    func(ctx context.Context) (release func(), err error)
 	token   string
 	record  func(ledger.Entry) // nil if there is no ledger
@@ -29,9 +31,6 @@ type Attempt struct {
 	trace   trace
 	steps   *trajectory.Recorder
 	life    context.Context // of the agent
-	// limited is when the provider first said that it has too much to do, of late.
-	// It belongs to the relay's pace.
-	limited time.Time
 
 	mu     sync.Mutex
 	err    error
@@ -48,6 +47,7 @@ func (a *Attempt) Serve(ctx context.Context, ln net.Listener) error {
 // once; ctx is the life of the agent.
 func (a *Attempt) Handler(ctx context.Context) *Handler {
 	a.life = ctx
+	context.AfterFunc(ctx, a.lane.Open())
 	return NewHandler(a.serve)
 }
 

@@ -21,6 +21,9 @@ type holds struct {
 	n     int
 	watch *attended.Timer // of the hold under way
 	total time.Duration
+	// turns is how long the attempt waited for its turn beside others. The provider answers
+	// those, so it is no part of how long an attempt may wait for it.
+	turns time.Duration
 }
 
 func (h *holds) begin() {
@@ -50,6 +53,21 @@ func (h *holds) time() time.Duration {
 	return h.total
 }
 
+// left returns for how long the agent may still be held for want of an answer.
+func (h *holds) left() time.Duration {
+	held := h.time()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return MaxHold + h.turns - held
+}
+
+// turn adds a wait for a turn.
+func (h *holds) turn(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turns += d
+}
+
 // held is one request's hold of the agent.
 type held struct {
 	a       *Attempt
@@ -63,7 +81,7 @@ type held struct {
 // holdAgent stops the agent, until end is called or the attempt has been held
 // for as long as it may be.
 func (a *Attempt) holdAgent(ctx context.Context) (*held, error) {
-	if a.holds.time() >= MaxHold {
+	if a.holds.left() <= 0 {
 		return nil, ErrWaited
 	}
 	h := &held{a: a, release: func() {}}
@@ -78,7 +96,7 @@ func (a *Attempt) holdAgent(ctx context.Context) (*held, error) {
 	}
 	h.mu.Lock() // the timer may be over at once
 	defer h.mu.Unlock()
-	h.timer = attended.AfterFunc(MaxHold-a.holds.time(), h.end)
+	h.timer = attended.AfterFunc(a.holds.left(), h.end)
 	return h, nil
 }
 
@@ -100,7 +118,7 @@ func (h *held) end() {
 
 // sleep waits, at most for as long as the attempt may still be held.
 func (a *Attempt) sleep(ctx context.Context, d time.Duration) error {
-	left := MaxHold - a.holds.time()
+	left := a.holds.left()
 	if left <= 0 {
 		return ErrWaited
 	}
@@ -112,4 +130,21 @@ func (a *Attempt) sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// holdTurn stops the agent while a request waits for its turn.
+func (a *Attempt) holdTurn(ctx context.Context) (release func(), err error) {
+	began, goOn := time.Now(), func() {}
+	a.holds.begin()
+	if a.hold != nil {
+		if goOn, err = a.hold(ctx); err != nil {
+			a.holds.end()
+			return nil, err
+		}
+	}
+	return func() {
+		goOn()
+		a.holds.end()
+		a.holds.turn(time.Since(began))
+	}, nil
 }

@@ -20,6 +20,7 @@ import (
 	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/allowance"
 	"securebench/internal/gateway/ledger"
+	"securebench/internal/gateway/pace"
 	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/redact"
 	"securebench/internal/trajectory"
@@ -53,6 +54,10 @@ type Config struct {
 	Total     *allowance.Allowance
 	Prices    map[string]Price // by model
 	Transport http.RoundTripper
+	// Paces has the provider's, which the relay shares with others who ask it, and
+	// Connections bounds the requests under way; 0 is no bound.
+	Paces       *pace.Set
+	Connections int
 	// Notice gets a line for the operator now and then while agents wait for the
 	// provider; nil drops it.
 	Notice func(string)
@@ -71,8 +76,8 @@ type Price struct{ Input, CachedInput, CacheWrite, Output float64 }
 // MaxHold is how long the waits of one attempt for a provider may be in all.
 const MaxHold = 30 * time.Minute
 
-// Relay is the run's part: the client of the provider and the back-off that all
-// attempts share.
+// Relay is the run's part: the client of the provider and the pace that all attempts
+// share.
 type Relay struct {
 	cfg       Config
 	endpoints map[API]*access.Endpoint
@@ -80,7 +85,7 @@ type Relay struct {
 	dialects  []*dialect
 	secrets   redact.Registry
 	transport http.RoundTripper
-	pace      pace
+	pace      *pace.Pace
 	notice    notice
 
 	// spare says that the provider refuses to be asked for the usage of a stream.
@@ -122,6 +127,7 @@ func New(cfg Config) (*Relay, error) {
 	if err := checkMoney(cfg, r.models); err != nil {
 		return nil, err
 	}
+	r.pace = cfg.Paces.At(r.endpoints[cfg.API].String(), cfg.Connections)
 	if r.transport == nil {
 		r.transport = r.endpoints[cfg.API].Transport()
 	}
@@ -189,7 +195,7 @@ type Options struct {
 
 // Open begins an attempt.
 func (r *Relay) Open(o Options) *Attempt {
-	a := &Attempt{relay: r, hold: o.Hold, token: o.Token, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
+	a := &Attempt{relay: r, lane: r.pace.Lane(), hold: o.Hold, token: o.Token, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
 	if o.Ledger != nil {
 		a.record = o.Ledger.Add
 	}

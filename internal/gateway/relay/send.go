@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"securebench/internal/gateway/pace"
 	"securebench/internal/gateway/relay/wire"
 	"securebench/internal/gateway/upstream"
 )
@@ -20,65 +21,98 @@ const maxError = 64 << 10
 
 // send sends a request until the provider answers with something other than
 // "later", and holds the agent while it waits. No byte of a response has reached
-// the agent then, so it does not notice.
+// the agent then, so it does not notice. The request is under way, for the pace, until the
+// response is closed.
 func (a *Attempt) send(ctx context.Context, x *exchange, req wire.Request, header http.Header) (*http.Response, *refusal) {
 	p := &patience{attempt: a, x: x}
 	defer func() { p.hold.end() }()
-	wait := a.relay.pace.left()
-	for pauses := 1; ; pauses++ {
-		if wait > 0 {
-			if err := p.wait(ctx, wait); err != nil {
-				return nil, a.giveUp(ctx, x, err)
-			}
-			// Another request may have failed meanwhile. But those that fail all the
-			// time must not keep this one from ever being tried.
-			if wait = a.relay.pace.left(); wait > 0 && pauses%3 != 0 && !p.last {
-				continue
-			}
+	for wait := a.lane.Left(); ; {
+		turn, err := p.turn(ctx, wait)
+		if err != nil {
+			return nil, a.giveUp(ctx, x, err)
 		}
 		x.Tries++
-		sent := time.Now()
 		response, err := a.relay.post(ctx, a.relay.endpoints[x.dialect.api].URL(x.target, x.query), req.Body, header)
-		var broken *tls.CertificateVerificationError
-		switch {
-		case err != nil && ctx.Err() != nil:
-			x.usage.Input = wire.Guess(int64(len(req.Body))) // the provider may have begun
-			return nil, a.giveUp(ctx, x, ctx.Err())
-		case errors.As(err, &broken):
-			return nil, a.fail(errors.New("the provider's certificate is not valid"))
-		case err != nil && p.last:
-			return nil, a.fail(fmt.Errorf("%w: it closes the connection, though it answers others", ErrRefused))
-		case err != nil:
-			x.ProviderStatus = 0
-			p.failed(ctx)
-			a.relay.tellWaiting(x.Tries, 0, err)
-			wait = a.relay.pace.failure(a, 0, 0, x.Tries-1)
+		if err != nil {
+			met, refused := a.unanswered(ctx, p, req, err)
+			if refused != nil {
+				turn.End()
+				return nil, refused
+			}
+			wait = turn.Failed(met)
 			continue
 		}
 		x.ProviderStatus, x.sent = response.StatusCode, int64(len(req.Body))
 		if !upstream.Temporary(response.StatusCode) {
-			a.relay.pace.success(a, sent)
+			turn.Answered()
+			response.Body = &underWay{response.Body, turn}
 			return response, nil
 		}
 		body := readError(response)
-		asked := cmp.Or(upstream.RetryAfter(response.Header, MaxHold), upstream.RetryDelay(body, MaxHold))
-		switch code := upstream.Code(body); {
-		case code == upstream.NoCredit:
-			return nil, a.rejected(ctx, x, response.StatusCode, code)
-		case code == upstream.TooMuch: // which no patience helps
+		met, refused := a.later(ctx, p, response, body)
+		switch {
+		case refused != nil:
+			turn.End()
+			return nil, refused
+		case upstream.Code(body) == upstream.TooMuch: // which no patience helps
+			turn.End()
 			response.Body = io.NopCloser(bytes.NewReader(body))
 			return response, nil
-		case p.last:
-			return nil, a.fail(fmt.Errorf("%w with the status %d, again and again, though it answers others", ErrRefused, response.StatusCode))
 		}
-		if upstream.Overloaded(response.StatusCode) {
-			p.fails = 0 // a provider under load fails at whatever it is asked
-		} else {
-			p.failed(ctx)
-		}
-		a.relay.tellWaiting(x.Tries, response.StatusCode, nil)
-		wait = a.relay.pace.failure(a, response.StatusCode, asked, x.Tries-1)
+		wait = turn.Failed(met)
 	}
+}
+
+// unanswered says what it means that there is no response.
+func (a *Attempt) unanswered(ctx context.Context, p *patience, req wire.Request, err error) (met pace.Failure, refused *refusal) {
+	var broken *tls.CertificateVerificationError
+	switch x := p.x; {
+	case ctx.Err() != nil:
+		x.usage.Input = wire.Guess(int64(len(req.Body))) // the provider may have begun
+		return met, a.giveUp(ctx, x, ctx.Err())
+	case errors.As(err, &broken):
+		return met, a.fail(errors.New("the provider's certificate is not valid"))
+	case p.last:
+		return met, a.fail(fmt.Errorf("%w: it closes the connection, though it answers others", ErrRefused))
+	}
+	p.x.ProviderStatus = 0
+	p.failed(ctx)
+	a.relay.tellWaiting(p.x.Tries, 0, err)
+	return pace.Failure{Before: p.x.Tries - 1}, nil
+}
+
+// later says what a response means with which the provider asks for patience, or fails.
+func (a *Attempt) later(ctx context.Context, p *patience, response *http.Response, body []byte) (met pace.Failure, refused *refusal) {
+	status := response.StatusCode
+	met = pace.Failure{Overloaded: upstream.Overloaded(status), Before: p.x.Tries - 1,
+		Asked: cmp.Or(upstream.RetryAfter(response.Header, MaxHold), upstream.RetryDelay(body, MaxHold))}
+	switch code := upstream.Code(body); {
+	case code == upstream.NoCredit:
+		return met, a.rejected(ctx, p.x, status, code)
+	case code == upstream.TooMuch:
+		return met, nil
+	case p.last:
+		return met, a.fail(fmt.Errorf("%w with the status %d, again and again, though it answers others", ErrRefused, status))
+	}
+	if met.Overloaded {
+		p.fails = 0 // a provider under load fails at whatever it is asked
+	} else {
+		p.failed(ctx)
+	}
+	a.relay.tellWaiting(p.x.Tries, status, nil)
+	return met, nil
+}
+
+// underWay is the body of a response, with which a request ends.
+type underWay struct {
+	io.ReadCloser
+	turn *pace.Request
+}
+
+// Close ends the request.
+func (b *underWay) Close() error {
+	b.turn.End()
+	return b.ReadCloser.Close()
 }
 
 // sendSpared sends a request, and sends it once more without what the relay has added to
@@ -130,6 +164,39 @@ func (p *patience) failed(ctx context.Context) {
 	}
 }
 
+// turn waits until the request may be sent, which is not before a time has passed.
+func (p *patience) turn(ctx context.Context, wait time.Duration) (*pace.Request, error) {
+	lane := p.attempt.lane
+	for pauses := 1; wait > 0; pauses++ {
+		if err := p.wait(ctx, wait); err != nil {
+			return nil, err
+		}
+		// Another request may have failed meanwhile. But those that fail all the
+		// time must not keep this one from ever being tried.
+		if wait = lane.Left(); pauses%3 == 0 || p.last {
+			break
+		}
+	}
+	return lane.Take(ctx, func(ctx context.Context) (func(), error) {
+		release, err := p.attempt.holdTurn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.begin()
+		return func() {
+			release()
+			p.x.Waited = time.Since(p.began).Nanoseconds()
+		}, nil
+	})
+}
+
+// begin notes when the first wait began.
+func (p *patience) begin() {
+	if p.began.IsZero() {
+		p.began = time.Now()
+	}
+}
+
 // wait holds the agent and waits. If the attempt has waited enough, and the
 // provider fails only at this request, there is one more try.
 func (p *patience) wait(ctx context.Context, d time.Duration) (err error) {
@@ -137,7 +204,7 @@ func (p *patience) wait(ctx context.Context, d time.Duration) (err error) {
 		if p.hold, err = p.attempt.holdAgent(ctx); err != nil {
 			return err
 		}
-		p.began = time.Now()
+		p.begin()
 	}
 	err = p.attempt.sleep(ctx, d)
 	p.x.Waited = time.Since(p.began).Nanoseconds()

@@ -14,6 +14,7 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/gateway/access"
 	"securebench/internal/gateway/allowance"
+	"securebench/internal/gateway/pace"
 	"securebench/internal/gateway/relay"
 	"securebench/internal/judge"
 	"securebench/internal/redact"
@@ -24,6 +25,7 @@ type Around struct {
 	LookupEnv func(string) (string, bool)
 	Secrets   *redact.Registry // which the key is added to
 	Transport http.RoundTripper
+	Paces     *pace.Set    // of providers, which others ask too
 	Notice    func(string) // gets a line while the provider lets questions wait
 }
 
@@ -66,7 +68,7 @@ func Open(ctx context.Context, s *Settings, a Around) (*Client, error) {
 		}
 	}
 	c := &Client{total: allowance.New(allowance.Amount(s.Model.Total)), limit: answerTime}
-	c.client, err = model.Open(ctx, model.Config{Who: who, Settings: s.Model, Keys: keys, Total: c.total, Transport: a.Transport, Notice: a.Notice})
+	c.client, err = model.Open(ctx, model.Config{Who: who, Settings: s.Model, Keys: keys, Total: c.total, Paces: a.Paces, Transport: a.Transport, Notice: a.Notice})
 	if err != nil {
 		return nil, fault.Errorf(fault.Config, "%s: the judge: %w (check judge.model, judge.base_url and the key)", s.Section.Pos, err)
 	}
