@@ -30,6 +30,19 @@ const (
 	empty     = "failed empty_candidate"
 )
 
+// TestUnits: units may be divided and multiplied, in any typesetting; a multiple is no unit.
+func TestUnits(t *testing.T) {
+	k := newTestKey(t, `[36]`, "", "", "What is it?")
+	for candidate, want := range map[string]string{
+		"36 m/s^2": passed, `36\,\frac{m}{s^2}`: passed, `$36\,\frac{m^2}{s}$`: passed, "36 J/(mol·K)": passed, "36 J/(kg·K)": passed,
+		"36 K": ambiguous, "36k": ambiguous, "36 million m/s^2": wrong, `36^2 m`: ambiguous, `36 \frac{1}{2}`: wrong, "36 J/(mol·zorkmids)": ambiguous,
+	} {
+		if got := familytest.Outcome(k.Match(candidate)); got != want {
+			t.Errorf("%q is %s, want %s", candidate, got, want)
+		}
+	}
+}
+
 func TestMatchNumber(t *testing.T) {
 	tests := []struct{ accepted, tolerance, candidate, want string }{
 		{`[540]`, "", "He runs 3*3=9 sprints.\nA: 540", passed},

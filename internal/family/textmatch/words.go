@@ -138,7 +138,8 @@ func quoted(closing, after string) bool {
 func continues(before, after string, labels bool) bool {
 	next, _ := utf8.DecodeRuneInString(strings.TrimLeft(after, " \"'“‘(*_`"))
 	if unicode.IsLower(next) {
-		return true
+		item := strings.TrimLeft(after, " (")
+		return len(item) < 2 || item[1] != ')' // "(b) …" begins another part
 	}
 	word := before[strings.LastIndexAny(before, " (\"'“‘*_`")+1:]
 	if word == "" {
@@ -150,12 +151,17 @@ func continues(before, after string, labels bool) bool {
 	if r, size := utf8.DecodeRuneInString(word); size == len(word) && unicode.IsUpper(r) {
 		return !labels
 	}
-	word = strings.ToLower(word)
+	lower := strings.ToLower(word)
+	title := titles.Has(lower) && word != lower // "ms." are milliseconds
+	word = lower
 	era := (word == "v" || word == "n") && strings.HasPrefix(after, " Chr")
-	return abbreviations.Has(word) || (word == "no" || word == "nr") && IsDigit(next) || era
+	return title || abbreviations.Has(word) || (word == "no" || word == "nr") && IsDigit(next) || era
 }
 
-const abbreviations List = " dr mr mrs ms prof st mt jr sr vs approx ca fig eq rs gen rev "
+const (
+	titles        List = " dr mr mrs ms prof st mt jr sr gen rev "
+	abbreviations List = " vs approx ca fig eq rs "
+)
 
 // closers may follow the full stop of a sentence and still belong to it.
 const closers = "\"'”’»)]*_`.!?"

@@ -43,6 +43,16 @@ func TestFindSpan(t *testing.T) {
 	}
 }
 
+func TestSentences(t *testing.T) {
+	for line, want := range map[string]int{
+		"It takes 5 ms. The rest is idle.": 2, "Ms. Smith and Dr. Who came.": 1, "He met dr. who.": 1, "It is 5. (b) It is 6.": 2, "It is 5. b) It is 6.": 2, "It is so. (but not here) It is.": 1, "See fig. 5.": 1,
+	} {
+		if got := textmatch.Sentences(line, true); len(got) != want {
+			t.Errorf("%q has %d sentences, want %d", line, len(got), want)
+		}
+	}
+}
+
 func TestFindSpanSplits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.StringOf(rapid.SampledFrom([]rune("ab .'é"))).Draw(t, "s")

@@ -123,7 +123,7 @@ func joined(q *Question, open, lines []string, o Options) bool {
 		return true
 	}
 	lead, unfinished := leads(q, line)
-	if unfinished && beginsWithMark(q, next, o) {
+	if unfinished && beginsWithMark(q, next, o) || lead && !headed(line) && marksItself(q, next) {
 		return false
 	}
 	if lead {
@@ -165,7 +165,7 @@ func leads(q *Question, line string) (lead, unfinished bool) {
 		return colon || n <= 3 && !strings.ContainsAny(tail, ".!?"), false
 	case colon && q.has(last, vocabulary.Option) && n <= 3:
 		return !strings.HasSuffix(last.Text, "s"), false
-	case q.has(last, vocabulary.Link) && !colon || colon && q.has(last, vocabulary.Link):
+	case q.has(last, vocabulary.Link) && (len(last.Text) > 1 || last.Kind == vocabulary.Sign): // no label
 		for _, w := range words[:n-1] {
 			if q.has(w, vocabulary.Answer) {
 				return true, false
@@ -205,6 +205,22 @@ func continued(q *Question, line string) bool {
 	}
 	words := Words(head)
 	return len(words) > 0 && q.has(words[0], vocabulary.Or|vocabulary.Scale) && !q.has(words[0], vocabulary.Frame|vocabulary.Conclusion|vocabulary.Retract)
+}
+
+// headed reports whether a line ends as one that announces the next.
+func headed(line string) bool {
+	return strings.HasSuffix(strings.TrimRight(line, " *_`"), ":") || textmatch.CountWords(line, 5) < 5
+}
+
+// marksItself reports whether a line has a mark that leads on.
+func marksItself(q *Question, line string) bool {
+	words := Words(Plain(line[:min(len(line), maxLead)]))
+	for i, w := range words[:max(len(words), 1)-1] {
+		if q.has(w, vocabulary.Answer) && q.links(words[i+1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // beginsWithMark reports whether a line begins with a mark of its own.

@@ -201,8 +201,8 @@ func (t *typesetter) escape(i int) int {
 	return i + 2
 }
 
-// fraction reads {a}{b} where both are letters, digits, points and spaces, or the two
-// digits of \frac12.
+// fraction reads {a}{b} where both are letters, digits, powers, points and spaces, or the
+// two digits of \frac12.
 func fraction(s string) (over, under, after string, ok bool) {
 	if len(s) >= 2 && textmatch.DigitsEnd(s, 0) == 2 {
 		return s[:1], s[1:2], s[2:], true
@@ -214,7 +214,7 @@ func fraction(s string) (over, under, after string, ok bool) {
 			return "", "", false
 		}
 		content := strings.TrimSpace(strings.ReplaceAll(inside[:end], `\pi`, "π"))
-		if strings.ContainsFunc(content, func(r rune) bool { return r != '.' && !textmatch.IsLetterOrNumber(r) }) || content == "" {
+		if strings.ContainsFunc(content, func(r rune) bool { return r != '.' && r != '^' && !textmatch.IsLetterOrNumber(r) }) || content == "" {
 			return "", "", false
 		}
 		return content, inside[end+1:], true

@@ -183,9 +183,12 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[S
 }
 
 // articled returns the choice whose label and text a text is, an article before the
-// text aside.
+// text aside, or "or".
 func (k *Choices) articled(s string) Set {
 	c, rest := k.lead(s)
+	if words := vocabulary.Words(nil, rest[:min(len(rest), maxReason)]); c != 0 && len(words) > 1 && words[0].In(vocabulary.Or) != 0 {
+		rest = rest[words[1].Start:]
+	}
 	return c & k.described(rest)
 }
 
@@ -468,12 +471,39 @@ func (k *Choices) predicate(q *answer.Question, l answer.Line) Set {
 				continue
 			}
 			c, rest := k.lead(l.Text[w.Start:])
-			if c != 0 && k.described(rest) == c && k.mentions(l.Text[:w.Start])&^c == 0 && !restricted(q, before) {
+			if c != 0 && (k.described(rest) == c || k.begun(q, rest, c)) && k.mentions(l.Text[:w.Start])&^c == 0 && !restricted(q, before) {
 				return c
 			}
 		}
 	}
 	return 0
+}
+
+// begun reports whether a text begins with that of a choice and a full stop, and what
+// follows is about no other choice.
+func (k *Choices) begun(q *answer.Question, s string, c Set) bool {
+	own := k.texts[bits.TrailingZeros32(uint32(c))].normal
+	s = textmatch.Lower(s)
+	rest, ok := strings.CutPrefix(s, own)
+	if !ok || own == "" || !strings.HasPrefix(rest, ". ") {
+		return false
+	}
+	return k.keeps(q, strings.TrimSpace(rest[1:]), c)
+}
+
+// keeps reports whether a text behind an answer is about no other choice, and no sentence of
+// it turns against the answer.
+func (k *Choices) keeps(q *answer.Question, s string, c Set) bool {
+	if k.mentions(s)&^c != 0 || len(s) > maxReason {
+		return false
+	}
+	for _, span := range textmatch.Sentences(s, true) {
+		words := q.Words(s[span.Start:span.End])
+		if q.Retracts(words) || len(words) > 0 && words[0].In(vocabulary.Except)&q.In != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // restricted reports whether a word denies or doubts, wherever it stands, that is not the
@@ -548,7 +578,17 @@ func (k *Choices) decides(r *answer.Reply, n int) bool {
 	}
 	end := strings.TrimRight(r.Lines[len(r.Lines)-1].Text, " *_`\"')")
 	whole := strings.HasSuffix(end, ".") || strings.HasSuffix(end, "!") || strings.HasSuffix(end, "。") || textmatch.CountWords(end, 4) < 4 && !strings.HasSuffix(end, ":")
-	return n == 0 && whole || k.label(strings.Trim(r.Lines[n].Text, " ().*[]{}`")) != 0 && whole
+	return whole && (n == 0 || k.label(strings.Trim(r.Lines[n].Text, " ().*[]{}`")) != 0 || k.introduced(r, n))
+}
+
+// introduced reports whether a line is what the line before it announces, and those behind
+// it are about no other choice.
+func (k *Choices) introduced(r *answer.Reply, n int) bool {
+	c := k.exact(r.Lines[n].Text)
+	if c == 0 || !strings.HasSuffix(strings.TrimRight(r.Lines[n-1].Text, " *_`"), ":") { // it announces, or the line would not count
+		return false
+	}
+	return !slices.ContainsFunc(r.Lines[n+1:], func(l answer.Line) bool { return !k.keeps(r.Question, l.Text, c) })
 }
 
 // announces reports whether a line announces an answer rather than a list.
@@ -576,6 +616,9 @@ func (k *Choices) idle(l answer.Line) bool {
 
 // Other reports whether a sentence after the answer names another choice.
 func (k *Choices) Other(q *answer.Question, s answer.Sentence, c Set, near bool) bool {
+	if k.described(s.Text)&c != 0 {
+		return false // its own text
+	}
 	if q.Retracts(s.Words) {
 		return k.mentions(s.Text)&^c != 0 || q.Denies(s.Words) && len(s.Words) < 5
 	}
@@ -599,7 +642,7 @@ func (k *Choices) mentionsBefore(s string, end int) (found Set) {
 			continue
 		}
 		bracketed := strings.HasSuffix(s[:i], "(") || strings.HasSuffix(s[:i], "[") || strings.HasPrefix(s[i+1:], ")") || strings.HasPrefix(s[i+1:], "]")
-		if bracketed || s[i] < 'a' && !isPronoun(s[i], s[i+1:]) {
+		if numeral := s[i] == 'i' && strings.Contains(s, "(ii)"); bracketed && !numeral || s[i] < 'a' && !isPronoun(s[i], s[i+1:]) {
 			found |= c
 		}
 	}

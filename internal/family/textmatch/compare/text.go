@@ -143,7 +143,38 @@ func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading[int
 	if i := c.find(q, st.Text); i >= 0 {
 		return answer.Reading[int]{Finding: answer.Stated, Value: i}
 	}
+	if i := c.alike(st.Text); i >= 0 {
+		return answer.Reading[int]{Finding: answer.Stated, Value: i}
+	}
 	return c.missed(st.Text)
+}
+
+// alike returns the accepted answer that each part of an alternative is, in one spelling or
+// another: "n-d-o-a", or "ndoa". It returns -1 for any other text.
+func (c *Texts) alike(s string) int {
+	found, from, joined := -1, 0, false
+	part := func(end int) bool {
+		p := strings.Trim(s[from:end], " ,")
+		i := c.equal(p)
+		same := i >= 0 && (found < 0 || found == i)
+		found = i
+		return same
+	}
+	if len(s) > maxSentence || c.Mode != InSentence {
+		return -1
+	}
+	for _, w := range answer.Words(s) {
+		if w.In(vocabulary.Or) != 0 {
+			if !part(w.Start) {
+				return -1
+			}
+			from, joined = w.End, true
+		}
+	}
+	if !joined || !part(len(s)) {
+		return -1
+	}
+	return found
 }
 
 // missed says why a text gives no accepted answer. It depends on the text and the kind
@@ -188,11 +219,15 @@ func spoken(words []answer.Word) (n int) {
 	return n
 }
 
+// spelling is an aside about how an answer is written, behind it.
+var spelling = lazyregexp.New(`(?i) \((?:with|without) (?:the |any )?(?:quotes|quotation marks|hyphens|dashes|commas|spaces)\)[.]?$`)
+
 // equal returns the accepted answer that a text equals, or -1.
 func (c *Texts) equal(s string) int {
 	if len(s) > maxStated {
 		return -1
 	}
+	s = spelling.ReplaceAllString(s, "")
 	text := c.normal(strings.TrimRight(s, "! "))
 	if c.Mode == Whole {
 		text = c.normal(s)

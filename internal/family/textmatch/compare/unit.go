@@ -82,7 +82,8 @@ func (l *listing) measure(u *unit, i, k, end int) int {
 	}
 	single := k == i && k > 0 && w.Start == l.words[k-1].End && strings.Contains("mkbt", w.Text) // or a multiple
 	multiplies := w.In(vocabulary.Scale|vocabulary.Limit|vocabulary.Approx)&l.q.In != 0
-	if (single || multiplies) && !l.compound(k, end) && !w.Asked {
+	product := k > i && l.words[k-1].Kind == vocabulary.Sign // mol·K
+	if (single || multiplies) && !product && !l.compound(k, end) && !w.Asked {
 		return k
 	}
 	u.names = append(u.names, name)
