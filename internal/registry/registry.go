@@ -43,6 +43,9 @@ type Options struct {
 	// Credentials returns the header Authorization of a request, "" for none. Each
 	// redirect is a request of its own. Nil leaves the header to the address.
 	Credentials func(u *url.URL, name string) (string, error)
+	// Explain says what an answer that is not good means, as far as its registry says more
+	// than its status; nil is the status.
+	Explain func(*http.Response) error
 	// CredentialsAt and AuthoritiesAt name the settings, for errors; the latter may be "".
 	CredentialsAt, AuthoritiesAt string
 
@@ -102,10 +105,30 @@ type Answer struct {
 
 	Length int64    // -1 if it is not known
 	From   *url.URL // after all redirects
+	Header http.Header
+	Start  int64 // where in the whole the body begins
 }
 
 // Get asks for what is at an address. name is what the credentials are for.
 func (c *Client) Get(ctx context.Context, u *url.URL, name, accept string) (*Answer, error) {
+	return c.get(ctx, u, name, http.Header{"Accept": {accept}})
+}
+
+// GetFrom asks for what is at an address as it is stored, from a byte on. The answer may
+// begin at the first byte all the same: always, if the whole is no longer the one with this
+// tag, "" for any.
+func (c *Client) GetFrom(ctx context.Context, u *url.URL, start int64, tag string) (*Answer, error) {
+	h := http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}}
+	if start > 0 {
+		h.Set("Range", fmt.Sprintf("bytes=%d-", start))
+		if tag != "" {
+			h.Set("If-Range", tag)
+		}
+	}
+	return c.get(ctx, u, "", h)
+}
+
+func (c *Client) get(ctx context.Context, u *url.URL, name string, h http.Header) (*Answer, error) {
 	if err := c.Check(u); err != nil {
 		return nil, err
 	}
@@ -115,7 +138,7 @@ func (c *Client) Get(ctx context.Context, u *url.URL, name, accept string) (*Ans
 		cancel(nil)
 		return nil, err
 	}
-	r.Header.Set("Accept", accept)
+	r.Header = h
 	r.Header.Set("User-Agent", "securebench")
 	client := http.Client{Transport: credentialed{c, name}, CheckRedirect: c.checkRedirect}
 	res, err := client.Do(r)
@@ -123,12 +146,33 @@ func (c *Client) Get(ctx context.Context, u *url.URL, name, accept string) (*Ans
 		cancel(nil)
 		return nil, c.unreachable(err)
 	}
-	if res.StatusCode != http.StatusOK {
+	start, err := c.start(res)
+	if err != nil {
 		res.Body.Close()
 		cancel(nil)
-		return nil, c.statusError(res)
+		return nil, err
 	}
-	return &Answer{newBody(c, res.Body, cancel), res.ContentLength, res.Request.URL}, nil
+	return &Answer{newBody(c, res.Body, cancel), res.ContentLength, res.Request.URL, res.Header, start}, nil
+}
+
+// start is where in the whole the body of a good answer begins.
+func (c *Client) start(res *http.Response) (int64, error) {
+	switch res.StatusCode {
+	case http.StatusOK:
+		return 0, nil
+	case http.StatusPartialContent:
+		var from, to int64
+		if _, err := fmt.Sscanf(res.Header.Get("Content-Range"), "bytes %d-%d/", &from, &to); err == nil && from >= 0 && res.Request.Header.Get("Range") != "" {
+			return from, nil
+		}
+		return 0, fmt.Errorf("%w: it answered with a part and does not say which", ErrUnreachable)
+	}
+	if c.Explain != nil {
+		if err := c.Explain(res); err != nil {
+			return 0, err
+		}
+	}
+	return 0, c.statusError(res)
 }
 
 // checkRedirect refuses what a registry may not send a client to.

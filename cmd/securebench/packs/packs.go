@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -153,7 +154,7 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 	fl.StringVar(&o.Specs, "specs", "", "swebench: a `FILE` that says how tests run")
 	fl.StringVar(&o.Start, "start", "", "harbor, terminal-bench: a `FILE` that says what is started for the check")
 	fl.BoolVar(&o.Force, "force", false, "replace files that exist, and remove others of a former import")
-	c.AddCommand(g.tableCommand())
+	c.AddCommand(g.tableCommand(time.Second))
 	return c
 }
 

@@ -1,11 +1,13 @@
 package packs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 	"securebench/internal/families"
 	"securebench/internal/fault"
 	"securebench/internal/importer"
+	"securebench/internal/importer/hub"
 	"securebench/internal/importer/mapping"
 	"securebench/internal/importer/packdir"
 	"securebench/internal/importer/table"
@@ -25,18 +28,25 @@ import (
 type tableImport struct {
 	mapping.Options
 
-	out, delimiter string
-	families       []string
+	out, delimiter, from string
+	families             []string
+	pause                time.Duration
 }
 
-func (g group) tableCommand() *cobra.Command {
-	var t tableImport
+// tableCommand is "pack import table"; after a pause, a host that does not answer is asked
+// again.
+func (g group) tableCommand(pause time.Duration) *cobra.Command {
+	t := tableImport{pause: pause}
 	c := &cobra.Command{
-		Use: "table FILE… -o DIR", Short: "Make a pack of tables", Args: cobra.ArbitraryArgs,
+		Use: "table [FILE]… -o DIR", Short: "Make a pack of tables", Args: cobra.ArbitraryArgs,
 		Long: `Make a pack of tables: CSV, TSV, JSON, JSON lines or Parquet. Each --map says which
 column a field of the rows is taken from; without any, the columns are shown with a first
 value. Every row is checked by the rules of its family, and each that cannot be a task is
 listed with its place; nothing is written then, unless --leave-out leaves such rows out.
+
+In place of FILE, --from names a data set of the Hugging Face hub, whose revision is pinned,
+or a file's address. HF_TOKEN is the hub's token, HF_ENDPOINT another hub, and a proxy is
+taken from HTTPS_PROXY.
 
 COLUMN is a column's name, with .NAME for what is below it; columns joined by +, under one
 another as a text, or as the members of a list; a column with ~PATTERN, for what the
@@ -44,18 +54,20 @@ pattern's group finds; a text with {column} in it; or a JSON value.
 
 ` + fieldsHelp("short_answer", "multiple_choice", "multimodal_qa", "code_completion", "free_response", "preference_pair"),
 		Example: "  securebench pack import table law.csv\n" +
-			"  securebench pack import table law.csv --family multiple_choice -o packs/law \\\n    --map question=prompt --map choices=A+B+C+D --map answer=label",
+			"  securebench pack import table law.csv --family multiple_choice -o packs/law \\\n    --map question=prompt --map choices=A+B+C+D --map answer=label\n" +
+			"  securebench pack import table --from hf:openai/gsm8k:main/test --family short_answer -o packs/gsm8k \\\n    --map question=question --map 'answer=answer~#### (.+)$'",
 		RunE: func(c *cobra.Command, args []string) error { return g.importTable(c.Context(), args, t) },
 	}
 	fl := c.Flags()
 	fl.StringVarP(&t.out, "output-dir", "o", "", "`DIR` to write (required)")
+	fl.StringVar(&t.from, "from", "", "fetch `ADDRESS`: hf:OWNER/NAME[@REVISION][:CONFIG/SPLIT], or https://HOST/FILE[#sha256=DIGEST]")
 	fl.StringArrayVar(&t.families, "family", nil, "`FAMILY` of the rows (required)")
 	fl.StringArrayVar(&t.Map, "map", nil, "`FIELD=COLUMN`; repeat it for each field")
 	fl.StringArrayVar(&t.Where, "where", nil, "only rows with `COLUMN=VALUE`, or != < <= > >= ~PATTERN !~PATTERN; repeat it for more")
 	fl.StringVar(&t.Answers, "answers", mapping.ByAny, "`WAY` in which answers name choices: "+strings.Join(mapping.Ways(), ", "))
 	fl.StringVar(&t.Separator, "separator", "", "`TEXT` between the choices or answers of one text")
 	fl.StringVar(&t.Seed, "seed", "", "`SEED` that orders choices, recorded in each row (default: as they are)")
-	fl.StringVar(&t.Read.Split, "split", "", "`NAME` of the part that is imported, of a JSON object of lists")
+	fl.StringVar(&t.Read.Split, "split", "", "`NAME` of the part that is imported, of a data set of the hub or a JSON object of lists")
 	fl.StringVar(&t.Read.As, "read-as", "", "`TYPE` of the files: "+strings.Join(table.Formats(), ", ")+" (default: by their names)")
 	fl.StringVar(&t.delimiter, "delimiter", "", "`CHARACTER` between the columns of CSV (default a comma), or tab")
 	fl.BoolVar(&t.Read.NoQuotes, "no-quotes", false, "take quotes of CSV and TSV for characters like any other")
@@ -84,8 +96,12 @@ func fieldsHelp(names ...string) string {
 // complete reads what the flags say in other words.
 func (t *tableImport) complete(files []string) error {
 	switch {
-	case len(files) == 0:
-		return errors.New("missing table: give FILE")
+	case len(files) == 0 && t.from == "":
+		return errors.New("missing table: give FILE, or --from ADDRESS")
+	case len(files) > 0 && t.from != "":
+		return errors.New("give FILE or --from, not both")
+	case t.from != "" && !hub.IsAddress(t.from):
+		return fmt.Errorf("--from is %q: want hf:OWNER/NAME[@REVISION][:CONFIG/SPLIT] or https://HOST/FILE; a file of this machine is given without --from", t.from)
 	case len(t.families) > 1:
 		return errors.New("--family is given twice: a pack of a table has rows of one family")
 	case t.Limit < 0:
@@ -106,25 +122,52 @@ func (t *tableImport) complete(files []string) error {
 	if t.ID == "" {
 		t.ID = suggestedID(t.out)
 	}
-	if base := filepath.Base(files[0]); t.Dataset == "" {
-		t.Dataset = strings.TrimSuffix(base, filepath.Ext(base))
-	}
 	return nil
+}
+
+// tables are the tables to import, of which those from elsewhere are fetched.
+func (g group) tables(ctx context.Context, files []string, t *tableImport) (out []mapping.Table, err error) {
+	if t.from == "" {
+		base := filepath.Base(files[0])
+		t.Dataset = strings.TrimSuffix(base, filepath.Ext(base))
+		for _, f := range files {
+			out = append(out, mapping.Table{Path: f, Name: f})
+		}
+		return out, nil
+	}
+	got, err := hub.Fetch(ctx, t.from, hub.Options{Getenv: g.Getenv, Say: g.Say, Split: t.Read.Split, Pause: t.pause})
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(t.from, "hf:") {
+		t.Read.Split = "" // that of the data set, not of a file
+	}
+	t.Dataset, t.Origin, t.Licence = got.Dataset, got.Origin, cmp.Or(t.Licence, got.Licence)
+	for _, f := range got.Files {
+		out = append(out, mapping.Table{Path: f.Path, Name: f.Name, At: f.At})
+	}
+	return out, nil
 }
 
 func (g group) importTable(ctx context.Context, files []string, t tableImport) error {
 	if err := t.complete(files); err != nil {
 		return subcommand.UsageError(err)
 	}
-	var tables []mapping.Table
-	for _, f := range files {
-		tables = append(tables, mapping.Table{Path: f, Name: f})
-	}
-	if len(t.Map) == 0 || t.Family == "" {
-		return g.columns(tables[0], t)
-	}
-	if t.out == "" {
+	mapped := len(t.Map) > 0 && t.Family != ""
+	if mapped && t.out == "" {
 		return subcommand.UsageError(errors.New("missing output folder: give -o DIR"))
+	}
+	if mapped {
+		if err := mapping.Check(families.All(), t.Options); err != nil {
+			return subcommand.UsageError(err)
+		}
+	}
+	tables, err := g.tables(ctx, files, &t)
+	if err != nil {
+		return err
+	}
+	if !mapped {
+		return g.columns(tables[0], t)
 	}
 	sum, err := mapping.Import(ctx, tables, families.All(), t.out, t.Options)
 	usage := mapping.UsageError{}

@@ -154,6 +154,12 @@ func Import(ctx context.Context, tables []Table, families family.Registry, dir s
 	return r.finish(tables)
 }
 
+// Check refuses options that no table could be imported with, before one is fetched.
+func Check(families family.Registry, o Options) error {
+	_, err := newRun(families, o)
+	return err
+}
+
 // UsageError is an error of the options of an import.
 type UsageError struct{ error }
 

@@ -41,6 +41,7 @@ type reading struct {
 	row    *source.Node
 	number int // of the row, over all tables, from 1
 	id     string
+	named  source.Pos // where the id comes from
 
 	problems                           source.Problems
 	input, eval, metadata, environment *source.Node
@@ -103,7 +104,7 @@ func (r *reading) missing(name string) {
 func (r *reading) put(path []string, value *source.Node) {
 	switch path[0] {
 	case "id":
-		r.id = strings.TrimSpace(value.Text)
+		r.id, r.named = strings.TrimSpace(value.Text), value.Pos
 	case "input":
 		set(r.input, path[1], value)
 	case "eval":
@@ -119,7 +120,7 @@ func (r *reading) put(path []string, value *source.Node) {
 func (r *reading) read() {
 	empty := func() *source.Node { return &source.Node{Pos: r.row.Pos, Kind: source.Map} }
 	r.input, r.eval, r.metadata, r.environment = empty(), empty(), empty(), empty()
-	r.id, r.position = r.options.ID+"/"+strconv.Itoa(r.number), -1
+	r.id, r.named, r.position = r.options.ID+"/"+strconv.Itoa(r.number), r.row.Pos, -1
 	set(r.metadata, "dataset", &source.Node{Pos: r.row.Pos, Kind: source.String, Text: r.options.Dataset})
 	set(r.metadata, "row", &source.Node{Pos: r.row.Pos, Kind: source.Number, Text: strconv.Itoa(r.number)})
 	for _, f := range r.fields {
@@ -145,7 +146,7 @@ func (r *reading) read() {
 // object is the row as a line of the pack has it.
 func (r *reading) object() *source.Node {
 	out := &source.Node{Pos: r.row.Pos, Kind: source.Map}
-	set(out, "id", &source.Node{Pos: r.row.Pos, Kind: source.String, Text: r.id})
+	set(out, "id", &source.Node{Pos: r.named, Kind: source.String, Text: r.id})
 	set(out, "input", r.input)
 	if r.assets != nil {
 		set(out, "assets", r.assets)
