@@ -200,10 +200,68 @@ const (
 	// ByCount is a position that counts from 1.
 	ByCount = "index-from-1"
 	ByText  = "text"
+	// ByMarks is a list that says of each choice whether it is right: true or 1.
+	ByMarks = "marks"
 )
 
 // Ways lists how answers name choices.
-func Ways() []string { return []string{ByAny, ByLabel, ByIndex, ByCount, ByText} }
+func Ways() []string { return []string{ByAny, ByLabel, ByIndex, ByCount, ByText, ByMarks} }
+
+// answersOf returns the positions of the choices that are right.
+func (r *reading) answersOf(answers, choices []*source.Node, labels []string) (right []int, ok bool) {
+	if marked, sure := r.marked(answers, len(choices)); marked && sure {
+		return r.marks(answers), len(r.problems) == 0
+	} else if marked {
+		r.fail(answers[0], "say which it is with --answers marks or index", "the answer is a list of 0 and 1, which can be positions or say of each choice whether it is right")
+		return nil, false
+	}
+	for _, a := range answers {
+		i, ok := r.answerOf(a, choices, labels)
+		if !ok {
+			return nil, false
+		}
+		if !slices.Contains(right, i) {
+			right = append(right, i)
+		}
+	}
+	return right, true
+}
+
+// marked reports whether answers are marks of choices, and whether they can be nothing else:
+// positions are there once.
+func (r *reading) marked(answers []*source.Node, choices int) (marked, sure bool) {
+	if r.options.Answers == ByMarks {
+		return true, true
+	}
+	if r.options.Answers != ByAny || len(answers) != choices {
+		return false, false
+	}
+	seen := map[string]bool{}
+	for _, a := range answers {
+		sure = sure || seen[a.Text] || a.Kind == source.Bool
+		if seen[a.Text] = true; a.Kind != source.Bool && (a.Kind != source.Number || a.Text != "0" && a.Text != "1") {
+			return false, false
+		}
+	}
+	return true, sure
+}
+
+// marks returns the positions that are marked.
+func (r *reading) marks(answers []*source.Node) (right []int) {
+	for i, a := range answers {
+		switch strings.ToLower(strings.TrimSpace(a.Text)) {
+		case "1", "true":
+			right = append(right, i)
+		case "0", "false":
+		default:
+			r.fail(a, leaveOut, "the mark %d of the answer is neither true, false, 1 nor 0", i+1)
+		}
+	}
+	if len(right) == 0 || len(answers) > maxChoices {
+		r.fail(answers[0], leaveOut, "the answer marks no choice as right")
+	}
+	return right
+}
 
 var oneLabel = lazyregexp.New(`^\(?([A-Za-z])[).:]?$`)
 

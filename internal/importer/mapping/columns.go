@@ -51,12 +51,23 @@ func Columns(t Table, o table.Options) (_ []Column, err error) {
 			if c := &out[i]; c.First == "" && !blank(field.Value) {
 				c.First = shown(field.Value)
 				if c.Type == "" {
-					c.Type = strings.TrimPrefix(strings.TrimPrefix(field.Value.Kind.String(), "a "), "an ")
+					c.Type = kindOf(field.Value)
 				}
 			}
 		}
 	}
 	return out, nil
+}
+
+// kindOf says what a value is, in the words that a schema is told in.
+func kindOf(n *source.Node) string {
+	switch n.Kind {
+	case source.String:
+		return "text"
+	case source.Bool:
+		return "true or false"
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(n.Kind.String(), "a "), "an ")
 }
 
 // maxShown is the most characters of a value that are looked at to show it.

@@ -60,7 +60,7 @@ func shapes() map[string]shape {
 		"preference_pair": {fields: []field{prompt,
 			{name: "candidate_a", says: "text", at: []string{"input", "candidate_a"}, take: takeText},
 			{name: "candidate_b", says: "text", at: []string{"input", "candidate_b"}, take: takeText},
-			{name: "preference", says: "A, B or tie", at: []string{"eval", "preference"}, take: takeText},
+			{name: "preference", says: "A, B or tie, a position, or the text of one"},
 			{name: "chosen", says: "text: the better one; its place follows from the seed"}, {name: "rejected", says: "text: the worse one"},
 			{name: "criteria", says: "text", at: []string{"input", "criteria"}, take: takeText}}, finish: finishPair, either: []string{"chosen", "candidate_a"}},
 	}
@@ -238,15 +238,13 @@ func finishChoices(r *reading) {
 	if !ok {
 		return
 	}
-	var right []int
-	for _, a := range answers.Items {
-		i, ok := r.answerOf(a, choices, labels)
-		if !ok {
-			return
-		}
-		if !slices.Contains(right, i) {
-			right = append(right, i)
-		}
+	right, ok := r.answersOf(answers.Items, choices, labels)
+	if !ok {
+		return
+	}
+	if r.options.Answers == ByMarks && len(answers.Items) != len(choices) {
+		r.fail(answers, leaveOut, "the answer has %d marks for %d choices", len(answers.Items), len(choices))
+		return
 	}
 	r.order(choices, right)
 	out := &source.Node{Pos: answers.Pos, Kind: source.List}
@@ -285,7 +283,7 @@ func (r *reading) labels(choices int) ([]string, bool) {
 
 // finishSeen is for questions about pictures, with choices or without.
 func finishSeen(r *reading) {
-	if r.has("choices") || r.classes != nil {
+	if given := r.take("choices"); r.classes != nil || slices.ContainsFunc(given, func(n *source.Node) bool { return !blank(n) }) {
 		finishChoices(r)
 	} else if answers := takeAnswers(r, "answer", r.take("answer")); answers != nil {
 		r.put([]string{"eval", "answer"}, answers)
@@ -338,9 +336,11 @@ func finishFree(r *reading) {
 	}
 }
 
-// finishPair puts the chosen and the rejected one into an order that says nothing.
+// finishPair puts the chosen and the rejected one into an order that says nothing, or reads
+// which of two candidates is preferred.
 func finishPair(r *reading) {
 	if !r.has("chosen") && !r.has("rejected") {
+		r.preferred()
 		return
 	}
 	chosen, rejected := takeText(r, "chosen", r.take("chosen")), takeText(r, "rejected", r.take("rejected"))
@@ -358,6 +358,28 @@ func finishPair(r *reading) {
 	r.put([]string{"input", "candidate_a"}, pair[0])
 	r.put([]string{"input", "candidate_b"}, pair[1])
 	r.put([]string{"eval", "preference"}, &source.Node{Pos: chosen.Pos, Kind: source.String, Text: label(right[0])})
+}
+
+// preferred reads which of two candidates is the better one.
+func (r *reading) preferred() {
+	said := takeText(r, "preference", r.take("preference"))
+	a, b := r.input.Get("candidate_a"), r.input.Get("candidate_b")
+	switch {
+	case len(r.problems) > 0 || a == nil || b == nil: // which the family's rules say
+		return
+	case said == nil && r.has("preference"):
+		r.missing("preference")
+		return
+	case said == nil: // a judge decides
+		return
+	}
+	if strings.EqualFold(strings.TrimSpace(said.Text), "tie") {
+		r.put([]string{"eval", "preference"}, &source.Node{Pos: said.Pos, Kind: source.String, Text: "tie"})
+		return
+	}
+	if i, ok := r.answerOf(said, []*source.Node{a, b}, nil); ok {
+		r.put([]string{"eval", "preference"}, &source.Node{Pos: said.Pos, Kind: source.String, Text: label(i)})
+	}
 }
 
 // set adds a field to an object.

@@ -55,9 +55,9 @@ func (c condition) holds(n *source.Node) (bool, *source.Problem) {
 	if c.op[0] == '<' || c.op[0] == '>' {
 		return c.compares(n)
 	}
-	text, p := textOf(n, c.column)
-	if p != nil {
-		return false, p
+	text := n.Text
+	if !blank(n) && (n.Kind == source.List || n.Kind == source.Map) {
+		text = string(n.JSON())
 	}
 	switch c.op {
 	case "=":
