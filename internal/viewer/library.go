@@ -42,6 +42,7 @@ type Library struct {
 	looked  time.Time
 	more    bool // runs that are not listed
 	clock   int64
+	last    compared
 	changed chan struct{} // closed when something is known that was not
 }
 

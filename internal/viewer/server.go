@@ -79,6 +79,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /{file}", s.asset)
 	for path, answer := range map[string]func(*http.Request) (any, error){
 		"list": s.list, "run": s.run, "attempts": s.attempts, "attempt": s.attempt,
+		"compare": s.compare,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) {
 			value, err := answer(r)
@@ -166,6 +167,10 @@ func (s *Server) attempts(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return run.Query(r.Form), nil
+}
+
+func (s *Server) compare(r *http.Request) (any, error) {
+	return s.Library.Compare(r.Context(), r.URL.Query())
 }
 
 func (s *Server) attempt(r *http.Request) (any, error) {

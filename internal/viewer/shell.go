@@ -22,7 +22,7 @@ type shell struct {
 
 // scripts are the modules of the page, in the order in which they are loaded.
 func scripts() []string {
-	return []string{"dom.js", "source.js", "query.js", "list.js", "run.js", "attempts.js", "diff.js", "steps.js", "attempt.js", "app.js"}
+	return []string{"dom.js", "source.js", "query.js", "list.js", "run.js", "attempts.js", "diff.js", "steps.js", "attempt.js", "compare.js", "app.js"}
 }
 
 // writeShell writes the page.

@@ -19,7 +19,9 @@ as by "securebench verify", and marked as such if it does not verify. An attempt
 shown with its prompt, the agent's steps, what the gateway decided about its requests,
 the candidate and the verdict in words.
 
-The command prints an address and serves it until it is interrupted. Only this machine
+With --export, the same is written to a new folder, which can be opened from disk and
+published: it holds only what runs publish, and needs no server. Otherwise the
+command prints an address and serves it until it is interrupted. Only this machine
 can open it, and only with the token that is part of the address. The page loads nothing
 from elsewhere, and shows what runs wrote as text.
 `
@@ -27,6 +29,7 @@ from elsewhere, and shows what runs wrote as text.
 type viewFlags struct {
 	trust  subcommand.Trust
 	listen string
+	export string
 }
 
 func (g group) viewCommand() *cobra.Command {
@@ -34,7 +37,7 @@ func (g group) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "view [DIR]", Short: "Show runs in a browser",
 		Long: viewHelp + subcommand.TrustHelp, Args: cobra.MaximumNArgs(1),
-		Example: "  securebench view\n  securebench view runs/demo\n  securebench view runs --listen 127.0.0.1:8080",
+		Example: "  securebench view\n  securebench view runs/demo\n  securebench view runs --listen 127.0.0.1:8080\n  securebench view runs --export public",
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := "runs"
 			if len(args) == 1 {
@@ -45,6 +48,8 @@ func (g group) viewCommand() *cobra.Command {
 	}
 	f.trust.Add(c)
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDRESS` of this machine to listen at; port 0 is one that is free")
+	c.Flags().StringVar(&f.export, "export", "", "write pages to a new `FOLDER` that can be opened from disk and published, and serve nothing")
+	c.MarkFlagsMutuallyExclusive("listen", "export")
 	return c
 }
 
@@ -57,6 +62,9 @@ func (g group) view(ctx context.Context, dir string, f viewFlags) error {
 	library, err := viewer.OpenLibrary(dir, viewer.Options{Trust: trust, Families: families.All(), Advise: subcommand.AdviseTrust})
 	if err != nil {
 		return fault.As(fault.Usage, err)
+	}
+	if f.export != "" {
+		return fault.As(fault.Refused, library.Export(ctx, f.export, g.Version))
 	}
 	s := &viewer.Server{Library: library, Version: g.Version}
 	if err := s.Listen(f.listen); err != nil {

@@ -26,7 +26,8 @@
   function show() {
     const state = read(), same = shown && shown.name === state.name && shown.path.join("/") === state.path.join("/");
     if (same) {
-      shown.view.update(state.params);
+      const of = shown;
+      Promise.resolve(shown.view.update(state.params)).catch((e) => failed(of, e));
       return;
     }
     timers.forEach(clearTimeout);
@@ -35,13 +36,16 @@
     const first = shown === null, view = sb.views[state.name](main, state);
     shown = { name: state.name, path: state.path, view: view };
     const mine = shown;
-    view.ready.catch((e) => {
-      if (mine === shown) sb.fill(main, sb.h("h1", {}, "This cannot be shown"), sb.h("p", { class: "banner", role: "alert" }, sb.foreign(e.message)), sb.h("p", {}, sb.h("a", { href: sb.address("list", []) }, "to the runs")));
-    }).finally(() => {
+    view.ready.catch((e) => failed(mine, e)).finally(() => {
       if (mine !== shown) return;
       main.removeAttribute("aria-busy");
       if (!first && !state.params.at) { main.focus({ preventScroll: true }); window.scrollTo(0, 0); }
     });
+  }
+
+  function failed(of, e) {
+    if (of !== shown) return;
+    sb.fill(main, sb.h("h1", {}, "This cannot be shown"), sb.h("p", { class: "banner", role: "alert" }, sb.foreign(e.message)), sb.h("p", {}, sb.h("a", { href: sb.address("list", []) }, "to the runs")));
   }
 
   sb.later = (f, ms) => timers.push(setTimeout(f, ms));

@@ -36,7 +36,7 @@
     return Array.from(counts, ([value, attempts]) => ({ value: value, attempts: attempts })).sort((a, b) => (a.value < b.value ? -1 : 1));
   }
 
-  const columns = [
+  const columns = (picked, pick) => [
     { name: "run", sort: "path", cell: (r) => [sb.h("a", { href: sb.address("run", [r.id]) }, sb.foreign(r.path)), r.run_id && r.run_id !== r.path ? sb.h("div", { class: "soft" }, sb.foreign(r.run_id)) : null] },
     { name: "state", sort: "state", cell: (r) => sb.state(r.state) },
     { name: "pack", sort: "pack", cell: (r) => r.pack ? [sb.foreign(r.pack), sb.h("span", { class: "soft" }, " version " + r.version)] : null },
@@ -44,21 +44,32 @@
     { name: "rate, 95 % interval", sort: "rate", cell: (r) => sb.scores(r) },
     { name: "attempts", number: true, cell: (r) => r.recorded + " / " + r.planned },
     { name: "began (UTC)", sort: "started", cell: (r) => when(r) },
-  ];
+    sb.source.compare ? { name: "compare", cell: (r) => {
+      const box = sb.h("input", { type: "checkbox", "aria-label": "compare " + r.path, on: { change: () => pick(r.id, box.checked) } });
+      box.checked = picked.includes(r.id);
+      return box;
+    } } : null,
+  ].filter(Boolean);
 
   sb.views.list = function (main, state) {
     let list = { runs: [] }, by = state.params;
     const controls = sb.h("form", { class: "filters", on: { submit: (e) => e.preventDefault() } });
-    const found = sb.h("p", { class: "found", "aria-live": "polite" }), results = sb.h("div");
+    const found = sb.h("p", { class: "found", "aria-live": "polite" }), results = sb.h("div"), compared = sb.h("p");
+    const picked = () => (by.runs ? by.runs.split("\n") : []);
+    const pick = (id, on) => go({ runs: picked().filter((p) => p !== id).concat(on ? [id] : []).join("\n") });
     const go = (change) => sb.go("list", [], Object.assign({}, by, change));
     sb.crumbs([]);
     sb.title("Runs");
-    sb.fill(main, sb.h("h1", {}, "Runs"), sb.h("p", { class: "soft" }, "below ", sb.h("span", { id: "dir" })), controls, found, results);
+    sb.fill(main, sb.h("h1", {}, "Runs"), sb.h("p", { id: "dir", class: "soft" }), controls, found, compared, results);
 
     function draw() {
       const runs = chosen(list.runs, by);
       found.textContent = runs.length + " of " + sb.plural(list.runs.length, "run") + (list.more ? "; there are more than are listed" : "");
-      sb.fill(results, runs.length ? sb.table("runs", columns, runs, by.sort || "path", (sort) => go({ sort: sort })) : null);
+      const focused = document.activeElement && document.activeElement.getAttribute("aria-label");
+      sb.fill(compared, picked().length > 1 ? sb.h("a", { class: "button", href: sb.address("compare", [], { runs: picked().join("\n") }) }, "compare " + sb.plural(picked().length, "run")) : sb.source.compare ? sb.h("span", { class: "soft" }, "Choose two or more runs to compare them.") : null);
+      sb.fill(results, runs.length ? sb.table("runs", columns(picked(), pick), runs, by.sort || "path", (sort) => go({ sort: sort })) : null);
+      const again = focused && Array.from(results.querySelectorAll("[aria-label]")).find((e) => e.getAttribute("aria-label") === focused);
+      if (again) again.focus();
     }
     function drawControls() {
       sb.fill(controls, sb.search("search", by.q, (q) => go({ q: q })),
@@ -68,7 +79,7 @@
     }
     async function load(first) {
       list = await sb.source.list();
-      sb.fill(document.getElementById("dir"), sb.foreign(list.dir));
+      sb.fill(document.getElementById("dir"), list.dir ? ["below ", sb.foreign(list.dir)] : null);
       if (first || !controls.contains(document.activeElement)) drawControls();
       draw();
       if (sb.source.live && list.runs.some((r) => r.state === "checking")) sb.later(() => load(false), 500);

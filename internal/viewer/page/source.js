@@ -16,6 +16,7 @@
     run: (id) => ask("run", { run: id }),
     attempts: (id, by) => ask("attempts", Object.assign({ run: id }, by)),
     attempt: (id, key) => ask("attempt", { run: id, key: key }),
+    compare: (by) => ask("compare", by),
   };
 
   // kept answers from what was written: get(name) returns the value of a name.

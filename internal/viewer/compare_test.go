@@ -1,0 +1,101 @@
+package viewer
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"securebench/internal/browsertest"
+	"securebench/internal/pipeline/record"
+)
+
+// pairOfRuns makes two runs of the same 300 tasks: the second gains three and loses one.
+func pairOfRuns(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"after", "before"} {
+		m := newMaker(t, filepath.Join(dir, name), 300)
+		m.name = "pack"
+		m.change = func(_ *record.Dir, l *record.Line) {
+			l.TaskID = strings.Replace(attacks()[1], mark, "", 1) + l.TaskID
+			switch {
+			case name == "before":
+			case l.Index == 1, l.Index == 2, l.Index == 203:
+				l.Status, l.Outcome, l.Passed, l.FailureReason = "passed", "passed", true, ""
+			case l.Index == 4:
+				l.Status, l.Outcome, l.Passed, l.FailureReason = "failed", "failed", false, "wrong_answer"
+			}
+		}
+		m.make()
+	}
+	return dir
+}
+
+// TestCompare: a comparison has the figures of "compare", and a row for each task.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	l, err := OpenLibrary(pairOfRuns(t), trusting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for show, want := range map[string]int{"": 300, "changed": 4, "gained": 3, "lost": 1} {
+		c, err := l.Compare(t.Context(), url.Values{"runs": {"before\nafter"}, "show": {show}, "page": {"2"}})
+		if err != nil || len(c.Refused) > 0 {
+			t.Fatal(err, c)
+		}
+		if c.Found != want || c.Total != 300 || c.Pages != max(1, want/PerPage) || c.Page != min(2, c.Pages) {
+			t.Errorf("%q: %d of %d, page %d of %d", show, c.Found, c.Total, c.Page, c.Pages)
+		}
+		if a := c.Parts[0].Against[0]; a.Gained != 3 || a.Lost != 1 || a.Difference < 0.006 || a.Difference > 0.007 || a.Interval == nil || a.P == nil {
+			t.Errorf("%+v", a)
+		}
+	}
+	for name, by := range map[string]url.Values{"one run": {"runs": {"before"}}, "unknown": {"runs": {"before\n../before"}}, "not to be allowed": {"runs": {"before\nafter"}, "allow": {"pack"}}} {
+		if _, err := l.Compare(t.Context(), by); err == nil {
+			t.Errorf("%s: compared", name)
+		}
+	}
+}
+
+// TestCompareRefused: runs that do not verify, and those of other packs, are not compared.
+func TestCompareRefused(t *testing.T) {
+	t.Parallel()
+	l, err := OpenLibrary(threeRuns(t), trusting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Compare(t.Context(), url.Values{"runs": {"A b/one\nchanged"}})
+	if err != nil || len(c.Refused) != 1 || !strings.Contains(c.Refused[0].What, "does not verify") || c.Refused[0].Kind != "" || len(c.Grid) > 0 {
+		t.Errorf("%v: %+v", err, c)
+	}
+}
+
+// TestComparePage: runs are chosen in the list, and compared.
+func TestComparePage(t *testing.T) {
+	browsertest.Program(t)
+	b := browsertest.Open(t, serve(t, pairOfRuns(t)), 1000, 800)
+	b.Until(shown)
+	for _, name := range []string{"before", "after"} {
+		b.Until(shown + fmt.Sprintf(" && document.querySelector('[aria-label=\"compare %s\"]')", name))
+		b.Eval(fmt.Sprintf("document.querySelector('[aria-label=\"compare %s\"]').click()", name), nil)
+	}
+	b.Until("Array.from(document.querySelectorAll('main a.button')).some((a) => a.textContent === 'compare 2 runs')")
+	b.Eval("document.querySelector('main a.button').click()", nil)
+	b.Until(shown + " && document.querySelector('#tasks tbody')")
+	if got := b.Text("document.querySelector('#tasks .found').textContent"); got != "300 of 300 tasks" {
+		t.Error(got)
+	}
+	if got := b.Text("document.querySelector('section table').textContent"); !strings.Contains(got, "+0.7 points") || !strings.Contains(got, "3 gained, 1 lost") {
+		t.Error(got)
+	}
+	b.Eval("(() => { const s = document.querySelector('#tasks select'); s.value = 'changed'; s.dispatchEvent(new Event('change')); })()", nil)
+	b.Until("document.querySelectorAll('#tasks tbody tr').length === 4")
+	if got := b.Text("Array.from(document.querySelectorAll('#tasks .change'), (e) => e.textContent).join()"); got != "▲ gained,▲ gained,▼ lost,▲ gained" {
+		t.Error(got)
+	}
+	if got := b.Text("location.hash"); !strings.Contains(got, "show=changed") || b.Text("window.owned") != "undefined" || len(b.Faults) > 0 {
+		t.Errorf("%s, faults %.500v", got, b.Faults)
+	}
+}
