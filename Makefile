@@ -234,6 +234,11 @@ data: build ## make DATA=DIR data: import the data sets of DIR into data/
 accept: image data ## make DATA=DIR accept: score the data sets of DIR, compare with their own figures
 	@scripts/accept.sh $(BIN) '$(DATA)'
 
+# Not a part of "make test": it installs their packages.
+.PHONY: export-test
+export-test: build ## open what securebench export writes with Inspect, pandas and Harbor's models
+	@scripts/export-test.sh $(BIN)
+
 .PHONY: dist
 dist: go ## build the archives, wheels, packages, images, checksums and SBOMs of a release into dist/
 	rm -rf dist

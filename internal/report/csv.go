@@ -46,9 +46,9 @@ func csvRow(a Attempt) []string {
 	if a.Passed {
 		score = "1.0"
 	}
-	row := []string{csvText(a.TaskID), strconv.Itoa(a.Index), strconv.Itoa(a.Attempt), csvText(a.Family),
-		csvText(a.Status), strconv.FormatBool(a.Passed), score, csvText(a.Outcome), csvText(a.Reason),
-		csvText(a.Containment), csvText(strings.Join(a.Labels, " ")), strconv.FormatInt(a.TotalMS, 10), csvText(a.Candidate)}
+	row := []string{CSVText(a.TaskID), strconv.Itoa(a.Index), strconv.Itoa(a.Attempt), CSVText(a.Family),
+		CSVText(a.Status), strconv.FormatBool(a.Passed), score, CSVText(a.Outcome), CSVText(a.Reason),
+		CSVText(a.Containment), CSVText(strings.Join(a.Labels, " ")), strconv.FormatInt(a.TotalMS, 10), CSVText(a.Candidate)}
 	return append(row, csvUsage(a.Usage)...)
 }
 
@@ -84,25 +84,25 @@ func csvMeasure(a Attempt) []string {
 	if !a.Passed || a.Measure == nil {
 		return []string{"", ""}
 	}
-	return []string{csvText(a.Measure.Name), strconv.FormatFloat(a.Measure.Value, 'g', -1, 64)}
+	return []string{CSVText(a.Measure.Name), strconv.FormatFloat(a.Measure.Value, 'g', -1, 64)}
 }
 
 // csvBasis says what decided, and of a judge its name, votes and canaries.
 func (r *Report) csvBasis(a Attempt) []string {
 	row := []string{a.Basis.String(), "", "", "", ""}
 	if v := a.Judge; v.Votes > 0 {
-		copy(row[1:], []string{csvText(v.Model), strconv.Itoa(v.Votes), strconv.Itoa(v.Passed)})
+		copy(row[1:], []string{CSVText(v.Model), strconv.Itoa(v.Votes), strconv.Itoa(v.Passed)})
 	}
 	if a.Basis == verdict.Judged || a.read != "" {
-		row[4] = csvText(r.Run.Canaries)
+		row[4] = CSVText(r.Run.Canaries)
 	}
 	return row
 }
 
-// csvText makes text from outside safe for a cell, by the rules of OWASP's "CSV
+// CSVText makes text from outside safe for a cell, by the rules of OWASP's "CSV
 // injection": an apostrophe before a formula, and no semicolon, because locales
 // with a decimal comma separate cells with it.
-func csvText[T ~string](text T) string {
+func CSVText[T ~string](text T) string {
 	s := string(text)
 	safe := strings.ReplaceAll(redact.Escape(s), ";", `\x3b`)
 	if formula(s) {

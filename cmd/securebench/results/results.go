@@ -14,5 +14,5 @@ type group struct{ *subcommand.Shell }
 // Commands returns the commands.
 func Commands(sh *subcommand.Shell) []*cobra.Command {
 	g := group{sh}
-	return []*cobra.Command{g.verifyCommand(), g.reverifyCommand(), g.reportCommand(), g.bundleCommand(), g.showCommand(), g.compareCommand(), g.viewCommand()}
+	return []*cobra.Command{g.verifyCommand(), g.reverifyCommand(), g.reportCommand(), g.bundleCommand(), g.showCommand(), g.compareCommand(), g.exportCommand(), g.viewCommand()}
 }
