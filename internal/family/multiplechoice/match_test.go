@@ -110,6 +110,20 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// TestContractions: a choice's text behind its label may contract what denies; the other
+// choice's may not.
+func TestContractions(t *testing.T) {
+	k := newTestKey(t, `1`, "It can fly", "It cannot fly", "It is not a bird")
+	for candidate, want := range map[string]string{
+		"B. It can't fly": passed, "B. It can not fly": passed, "Answer: (B) It can’t fly.": passed, "The answer is B. It cannot fly.": passed,
+		"B. It isn't a bird": ambiguous, "B. It can fly": ambiguous, "C. It isn't a bird": wrong, "It can fly": wrong,
+	} {
+		if got := familytest.Outcome(k.Match(candidate)); got != want {
+			t.Errorf("%q is %s, want %s", candidate, got, want)
+		}
+	}
+}
+
 // TestSimilarChoices keeps choices apart that differ in case, quotes or punctuation
 // alone: what is written as one of them is that one.
 func TestSimilarChoices(t *testing.T) {

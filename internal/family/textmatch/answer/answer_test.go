@@ -65,6 +65,20 @@ func TestRawKeepsTypesetting(t *testing.T) {
 	}
 }
 
+// TestWordsOfTheQuestion: what the question denies, an answer may deny in its words, with
+// another negator.
+func TestWordsOfTheQuestion(t *testing.T) {
+	q := answer.Ask("In how many orders can they be stacked if chocolate cannot be on the bottom?", "", vocabulary.Every)
+	for before, opposes := range map[string]bool{
+		"The number of orders in which chocolate is not on the bottom is ": false, "The orders in which chocolate isn't on the bottom are ": false, "The orders if chocolate can't be on the bottom are ": false,
+		"The number of orders in which chocolate is not on the top is ": true, "The number of orders on the bottom is not ": true, "Not the bottom but ": true,
+	} {
+		if w := q.Around(before, "."); (w != nil) != opposes {
+			t.Errorf("%q: opposes %v, want %v", before, w, opposes)
+		}
+	}
+}
+
 // TestDeclaredMarks adds a mark and a pattern of a pack.
 func TestDeclaredMarks(t *testing.T) {
 	pattern := `RESULT<(.*)>`

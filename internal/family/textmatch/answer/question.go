@@ -15,7 +15,10 @@ type Question struct {
 	words map[string]bool      // folded
 	runs  map[string]bool      // every two and three words in a row
 	stems map[string][]string  // words by their first letters
-	text  string
+	// denied are three words in a row that a negator stands before, or one word further:
+	// "cannot be on the bottom", so that "not on the bottom" is the question's.
+	denied map[string]bool
+	text   string
 	// counts says that it asks for a number of things.
 	counts bool
 }
@@ -25,13 +28,20 @@ func Ask(question, format string, in vocabulary.Languages) *Question {
 	if in == 0 {
 		in = vocabulary.Every
 	}
-	q := &Question{In: in, words: map[string]bool{}, runs: map[string]bool{}, stems: map[string][]string{}}
+	q := &Question{In: in, words: map[string]bool{}, runs: map[string]bool{}, stems: map[string][]string{}, denied: map[string]bool{}}
 	q.text = Plain(Wide(question + "\n" + format))
 	q.counts = vocabulary.Counts(lastAsked(Plain(Wide(question))), in)
 	before, last := "", ""
+	since := len(q.text) // the last negator, in words
 	for _, w := range Words(q.text) {
 		if w.Kind == vocabulary.Sign {
 			continue
+		}
+		if since++; since == 3 || since == 4 {
+			q.denied[before+" "+last+" "+w.Text] = true
+		}
+		if q.has(w, vocabulary.Negator) {
+			since = 0
 		}
 		for _, part := range append(strings.FieldsFunc(w.Text, isHyphenOrSpace), w.Text) {
 			if !q.words[part] {
@@ -156,7 +166,8 @@ func (q *Question) Words(s string) []Word {
 			return words[spoken[k]].Text
 		}
 		adjective := words[i].In(vocabulary.Wrong|vocabulary.Except)&q.In != 0 // "how many bad workers", "how many different ways"
-		words[i].Excused = adjective && q.HasPair(at(n), at(n+1)) || q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)]
+		denied := words[i].In(vocabulary.Negator)&q.In != 0 && q.denied[at(n+1)+" "+at(n+2)+" "+at(n+3)]
+		words[i].Excused = denied || adjective && q.HasPair(at(n), at(n+1)) || q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)]
 	}
 	return words
 }

@@ -109,9 +109,12 @@ func (k *Choices) label(s string) Set {
 	return 1 << i
 }
 
-// bare is a text in normal form without typesetting and an article before it.
+// contracted writes what a word denies apart from it.
+var contracted = strings.NewReplacer("can't", "cannot", "can not", "cannot", "won't", "will not", "n't", " not") //nolint:gochecknoglobals // a constant
+
+// bare is a text in normal form without typesetting, contractions and an article before it.
 func bare(s string) string {
-	s = textmatch.Normalize(answer.Plain(s))
+	s = contracted.Replace(strings.ReplaceAll(textmatch.Normalize(answer.Plain(s)), "’", "'"))
 	for _, article := range [...]string{"the ", "a ", "an "} {
 		if rest, ok := strings.CutPrefix(s, article); ok {
 			return rest

@@ -164,7 +164,7 @@ func (c *Texts) alike(s string) int {
 		return -1
 	}
 	for _, w := range answer.Words(s) {
-		if w.In(vocabulary.Or) != 0 {
+		if w.In(vocabulary.Or) != 0 && len(w.Text) > 1 { // a letter may be one of the answer's
 			if !part(w.Start) {
 				return -1
 			}
