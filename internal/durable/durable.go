@@ -42,6 +42,7 @@ type File struct {
 	*os.File
 	root *os.Root
 	temp string
+	shut bool
 	done bool
 }
 
@@ -69,9 +70,19 @@ func (f *File) Link(name string) error {
 	})
 }
 
+// Shut flushes and closes a file that is whole before its end is decided: one of very many
+// that get their names together.
+func (f *File) Shut() error {
+	if f.shut {
+		return nil
+	}
+	f.shut = true
+	return errors.Join(f.Sync(), f.Close())
+}
+
 func (f *File) finish(name string, place func(temp, name string) error) error {
 	f.done = true
-	err := errors.Join(f.Sync(), f.Close())
+	err := f.Shut()
 	if err == nil {
 		err = place(f.temp, name)
 	}
@@ -88,6 +99,9 @@ func (f *File) Discard() error {
 		return nil
 	}
 	f.done = true
+	if f.shut {
+		return f.remove()
+	}
 	return errors.Join(f.Close(), f.remove())
 }
 

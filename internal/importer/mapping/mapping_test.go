@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/families"
 	"securebench/internal/importer/mapping"
 	"securebench/internal/importer/table"
+	"securebench/internal/source"
 )
 
 // pixel is a picture of one pixel.
@@ -196,4 +198,31 @@ func TestFamilies(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "needs answer") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// FuzzImport: whatever a table says, it is refused and leaves nothing, or makes rows that
+// read strictly.
+func FuzzImport(f *testing.F) {
+	for _, cell := range []string{"['a', 'b']", "A) x B) y", "x|y", `["x", 1]`, "(a) 1\n(b) 2", "\\", "[", "['\\"} {
+		f.Add(cell, "a", "")
+		f.Add(cell, "1", "|")
+	}
+	f.Fuzz(func(t *testing.T, choices, answer, separator string) {
+		text, err := json.Marshal(map[string]string{"q": "Which?", "c": choices, "r": answer})
+		if err != nil {
+			t.Skip("no text")
+		}
+		for family, maps := range map[string][]string{"multiple_choice": {"question=q", "choices=c", "answer=r"}, "short_answer": {"question=c", "answer=r"}} {
+			dir, _, err := imported(t, "t.jsonl", string(text), mapping.Options{Family: family, Map: maps, Separator: separator})
+			if err != nil {
+				if _, there := os.Stat(dir); there == nil {
+					t.Errorf("refused with %v, and left a pack", err)
+				}
+				continue
+			}
+			if _, err := source.ParseJSON("tasks.jsonl", 1, []byte(strings.TrimSpace(read(t, dir, "tasks.jsonl")))); err != nil {
+				t.Errorf("the row is no JSON: %v", err)
+			}
+		}
+	})
 }

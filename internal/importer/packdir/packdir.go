@@ -41,10 +41,20 @@ var ErrOutput = errors.New("cannot write the output")
 // ErrExists means that the output exists and may not be replaced.
 var ErrExists = errors.New("it already exists")
 
-// part is one file that is being written.
+// part is one file that is being written, or is whole, without a buffer.
 type part struct {
 	file *durable.File
 	buf  *bufio.Writer
+}
+
+// shut completes the file.
+func (p *part) shut() error {
+	if p.buf == nil {
+		return nil
+	}
+	err := errors.Join(p.buf.Flush(), p.file.Shut())
+	p.buf = nil
+	return err
 }
 
 // New opens dir for the named files. Without force none of them may
@@ -155,7 +165,8 @@ func (o *Set) Write(name string, data []byte) error {
 // Put adds a whole file to the set.
 func (o *Set) Put(name, text string) error { return o.PutFile(name, []byte(text), false) }
 
-// PutFile adds a whole file to the set, which may be a program.
+// PutFile adds a whole file to the set, which may be a program. It is closed at once: a pack
+// can have more files than a process may have open.
 func (o *Set) PutFile(name string, data []byte, program bool) error {
 	mode := fs.FileMode(0o644)
 	if program {
@@ -164,7 +175,13 @@ func (o *Set) PutFile(name string, data []byte, program bool) error {
 	if _, err := o.open(name, mode); err != nil {
 		return err
 	}
-	return o.Write(name, data)
+	if err := o.Write(name, data); err != nil {
+		return err
+	}
+	if err := o.files[name].shut(); err != nil {
+		return fmt.Errorf("%w: writing %s: %w", ErrOutput, name, err)
+	}
+	return nil
 }
 
 // Commit writes every file to disk before it renames the first, so that a full
@@ -172,7 +189,7 @@ func (o *Set) PutFile(name string, data []byte, program bool) error {
 func (o *Set) Commit() error {
 	for _, name := range o.names {
 		p := o.files[name]
-		if err := errors.Join(p.buf.Flush(), p.file.Sync()); err != nil {
+		if err := p.shut(); err != nil {
 			return fmt.Errorf("%w: writing %s: %w", ErrOutput, name, err)
 		}
 	}

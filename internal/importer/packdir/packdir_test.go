@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -70,5 +71,37 @@ func TestFormerImport(t *testing.T) {
 		if got := filesIn(t, outside); !slices.Equal(got, []string{"kept"}) {
 			t.Errorf("%s: outside is %q", name, got)
 		}
+	}
+}
+
+// TestManyFiles: whole files take no descriptors, so that a pack can have any number of them.
+func TestManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	set, err := New(dir, false, "tasks.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Discard()
+	before := open()
+	for i := range 50 {
+		if err := set.Put(strconv.Itoa(i), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := open(); now > before+10 { // others may have some
+		t.Errorf("%d files are open, and were %d", now, before)
+	}
+	if err := set.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := filesIn(t, dir); len(got) != 51 {
+		t.Errorf("files %q", got)
 	}
 }

@@ -93,13 +93,15 @@ func (a *array) next() (*source.Node, error) {
 		return nil, a.fail(nil)
 	}
 	at := a.here()
+	a.lines.bound = a.lines.read + maxLine
 	value, err := a.dec.ReadValue()
+	if errors.Is(err, errLong) {
+		return nil, source.Problemf(at, "the row is longer than %d MiB", maxLine>>20)
+	}
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	if len(value) > maxLine {
-		return nil, source.Problemf(at, "the row is longer than %d MiB", maxLine>>20)
-	}
+	a.lines.bound = 0
 	node, err := source.ParseJSON(a.name, at.Line, value)
 	if err != nil {
 		return nil, err
@@ -140,9 +142,14 @@ type lineCount struct {
 	ends []int64 // where lines end that were not passed yet
 	read int64
 	line int // lines that were passed
+
+	bound int64 // where reading ends, because a row has no end there; 0 is nowhere
 }
 
 func (l *lineCount) Read(p []byte) (int, error) {
+	if l.bound > 0 && l.read >= l.bound {
+		return 0, errLong
+	}
 	n, err := l.in.Read(p)
 	for rest, off := p[:n], l.read; ; {
 		i := bytes.IndexByte(rest, '\n')

@@ -108,6 +108,17 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestLongRows: a row without an end is refused before it fills the memory.
+func TestLongRows(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 65<<20)
+	for name, text := range map[string]string{"t.csv": "q\n\"" + long, "t.json": `[{"q": "` + long} {
+		if _, _, err := rows(write(t, name, text), table.Options{}); err == nil || !strings.Contains(err.Error(), "is longer than 64 MiB") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // about is the schema of a Parquet file of a test.
 type about struct {
 	Question string   `parquet:"question,dict"`
