@@ -21,7 +21,7 @@ func synonyms() map[string]string {
 		"overwrite": "force", "replace": "force", "assume-yes": "yes", "silent": "quiet",
 		"max": "limit", "count": "limit", "first": "limit", "random": "sample",
 		"tasks": "task", "only": "task", "tags": "tag", "families": "family",
-		"tester": "config", "pubkey": "key", "public-key": "key", "repeat": "attempts", "samples": "attempts",
+		"tester": "config", "pubkey": "key", "public-key": "key", "times": "repeat", "samples": "attempts",
 	}
 }
 

@@ -24,6 +24,7 @@ type validateFlags struct {
 	json     bool
 	strict   bool
 	limit    int
+	repeat   int
 	workers  int
 	judge    judgeFlags
 }
@@ -44,6 +45,10 @@ the question itself. The best one of each family is shown. If it passes
 significantly more rows than chance, a warning says so: the pack can be answered
 without reading it.
 
+With --repeat N, each reference is tried N times, a solution that is a program from its
+beginning, in new sandboxes and with other seeds. One that does not always pass is flaky:
+its row fails honest work as often. It is a problem, and how often it passes is said.
+
 With a judge (--judge, or the judge section of a tester YAML as PACK), it is tried with
 its canaries on rows that ask for one, as before a run, and then decides about the
 references of the rows with a rubric in words. Without one these rows are skipped.
@@ -52,6 +57,9 @@ The exit code is 14 if a check failed, or the judge its canaries. With --strict 
 beats chance, and 11 if the pack itself has warnings, for example because it has
 no rows.`
 
+// maxRepeat is the most that --repeat takes.
+const maxRepeat = 1000
+
 func (a *app) validateCommand() *cobra.Command {
 	var f validateFlags
 	c := &cobra.Command{
@@ -59,6 +67,9 @@ func (a *app) validateCommand() *cobra.Command {
 		Long: validateHelp, Args: subcommand.Need("PACK"),
 		Example: "  securebench validate packs/demo\n  securebench validate packs/humaneval-sample --json --limit 5",
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.repeat < 1 || f.repeat > maxRepeat {
+				return usageError(fmt.Errorf("--repeat is %d: give a number from 1 to %d", f.repeat, maxRepeat))
+			}
 			if c.Flags().Changed("limit") && f.limit < 0 || c.Flags().Changed("workers") && f.workers < 1 {
 				return usageError(errors.New("--limit must be 0 or more, --workers 1 or more"))
 			}
@@ -70,6 +81,7 @@ func (a *app) validateCommand() *cobra.Command {
 	fl.BoolVar(&f.strict, "strict", false, "exit with 14 if a baseline beats chance, with 11 if the pack has warnings")
 	fl.IntVar(&f.limit, "limit", -1, "check only the first `N` rows")
 	fl.Lookup("limit").DefValue = "0" // not shown: the help text names the default
+	fl.IntVar(&f.repeat, "repeat", 1, "try each reference `N` times, to find those that do not always pass")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "check `N` tasks concurrently (default what the machine holds, at most min(cores, 4))")
 	f.judge.add(c)
 	subcommand.AddProgressFlag(c, &f.progress)
@@ -111,7 +123,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 		shown.Event(v.Event())
 		report.Add(v)
 	}
-	if err := validate.Pack(ctx, w, j, a.engine(), tester, a.notice, begin, add); err != nil {
+	if err := validate.Pack(ctx, w, j, f.repeat, a.engine(), tester, a.notice, begin, add); err != nil {
 		return err
 	}
 	hide() // before the table

@@ -151,7 +151,10 @@ func (r *Report) explain() {
 
 func cell(c Check) string {
 	got := "fails"
-	if c.Outcome == verdict.Passed {
+	switch {
+	case c.Tried > 1:
+		got = fmt.Sprintf("passes %d of %d", c.Passed, c.Tried)
+	case c.Outcome == verdict.Passed:
 		got = "passes"
 	}
 	if !c.OK {

@@ -51,6 +51,10 @@ type Check struct {
 	Reason    verdict.Reason  `json:"reason,omitzero"`
 	Message   string          `json:"message,omitzero"`
 	OK        bool            `json:"ok"`
+	// Tried is how often a reference was tried, if more than once, and Passed how often it
+	// passed.
+	Tried  int `json:"tried,omitzero"`
+	Passed int `json:"passed,omitzero"`
 	// Why says more about a reference that does not pass: where its tests failed,
 	// and what else is known.
 	Why []string `json:"why,omitzero"`
@@ -106,6 +110,9 @@ type Config struct {
 	Derive  func(label string) [32]byte
 	Workers int
 	Retries int
+	// Repeat is how often each reference is tried, from the solution on, in new sandboxes and
+	// with another seed each time; 0 is once.
+	Repeat int
 	// Runner runs solutions that are programs; nil runs none. Store keeps what
 	// they leave, and trees.
 	Runner *agent.Runner
@@ -213,6 +220,12 @@ func (cfg Config) try(ctx context.Context, t task.Task, v *Result) error {
 	if v.Checks, err = cfg.checks(ctx, verifier, c, tried); err != nil {
 		return err
 	}
+	if cfg.Repeat > 1 && hasReference {
+		nth := func(n int) family.Case { return cases.Case(t, fam, n, cfg.Images[t.Environment().Image]) }
+		if v.Checks[0], err = cfg.again(ctx, t, fam, verifier, nth, v.Checks[0]); err != nil {
+			return err
+		}
+	}
 	if v.Checks[0].OK { // otherwise there is something to mend first
 		if v.Weak, err = cfg.weak(ctx, verifier, c); err != nil {
 			return err
@@ -223,6 +236,41 @@ func (cfg Config) try(ctx context.Context, t task.Task, v *Result) error {
 	}
 	v.baselines, err = cfg.tryBaselines(ctx, t, verifier, fam, c)
 	return err
+}
+
+// again tries a row's own solution some times more. It returns the check of the first that
+// did not pass, with how many did: a reference that passes now and then is flaky, and its
+// row fails honest work as often.
+func (cfg Config) again(ctx context.Context, t task.Task, fam family.Family, v family.Verifier, nth func(int) family.Case, first Check) (Check, error) {
+	passed := 0
+	if first.OK {
+		passed++
+	}
+	for n := 2; n <= cfg.Repeat; n++ {
+		c := nth(n)
+		sol, has, err := fam.Solution(ctx, v, c)
+		if err != nil {
+			return first, err
+		}
+		p, err := cfg.reference(ctx, t, sol, has)
+		if err != nil {
+			return first, err
+		}
+		now, err := cfg.check(ctx, v, c, p, scoring.OpenSession(ctx, v, c, p.cand))
+		if err != nil {
+			return first, err
+		}
+		if now.OK {
+			passed++
+		} else if first.OK {
+			first = now
+		}
+	}
+	first.Tried, first.Passed = cfg.Repeat, passed
+	if !first.OK && passed > 0 {
+		first.Message = fmt.Sprintf("flaky: it passes %d of %d times; else: %s", passed, cfg.Repeat, first.Message)
+	}
+	return first, nil
 }
 
 // weak tries wrong candidates that weak tests accept. If one passes, that is not
@@ -370,8 +418,9 @@ func (r rubrics) Decide(ctx context.Context, q judge.Question) (judge.Decision, 
 var errSpent = fault.Errorf(fault.Refused, "%w before every row was checked (raise judge.budget, or give --limit)", judge.ErrSpent)
 
 // Pack validates the used rows of a pack with the limits of cfg, and with a judge unless it
-// is nil; begin is called before each, and done after it, one at a time.
-func Pack(ctx context.Context, w *workload.Workload, j judge.Judge, open scoring.EngineOpener, cfg *config.Tester, notice func(string), begin func(task.Task), done func(Result)) (err error) {
+// is nil; each reference is tried repeat times. begin is called before each row, and done
+// after it, one at a time.
+func Pack(ctx context.Context, w *workload.Workload, j judge.Judge, repeat int, open scoring.EngineOpener, cfg *config.Tester, notice func(string), begin func(task.Task), done func(Result)) (err error) {
 	s, err := scoring.OpenForReview(ctx, runName, w, open, cfg, true, notice)
 	if err != nil {
 		return err
@@ -392,6 +441,6 @@ func Pack(ctx context.Context, w *workload.Workload, j judge.Judge, open scoring
 		},
 		Answers:  s.Answers,
 		Families: w.Families, Tasks: w.Tasks(ctx, nil), Verifiers: s.Verifiers, Images: s.Images,
-		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: s.Workers, Retries: cfg.Retries, Derive: s.Derive, Runner: runner, Users: s.User, Store: &temp, Begin: begin, Done: done,
+		Verify: scoring.Limits(cfg.Limits), VerifyTimeout: cfg.Limits.Verify, Workers: s.Workers, Retries: cfg.Retries, Repeat: repeat, Derive: s.Derive, Runner: runner, Users: s.User, Store: &temp, Begin: begin, Done: done,
 	})
 }
