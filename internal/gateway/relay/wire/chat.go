@@ -67,7 +67,7 @@ func (c *checker) chat(body []byte) ([]byte, error) {
 			}
 		default:
 			if !strings.Contains(plainChat, " "+name+" ") {
-				return c.unknown()
+				return c.unknown(name, v)
 			}
 		}
 		return nil

@@ -116,7 +116,7 @@ func (c *checker) geminiField(name string, v jsontext.Value) error {
 		}
 		return nil
 	}
-	return c.unknown()
+	return c.unknown(name, v)
 }
 
 // geminiContent checks what somebody said.
@@ -215,7 +215,7 @@ func (c *checker) generation(v jsontext.Value) error {
 			return refuse(modelRefused, "%s would choose another model", name)
 		}
 		if !strings.Contains(plainGeneration, " "+name+" ") {
-			return c.unknown()
+			return c.unknown(name, v)
 		}
 		return nil
 	})

@@ -44,7 +44,7 @@ func (c *checker) messages(body []byte) ([]byte, error) {
 			})
 		default:
 			if !strings.Contains(plainMessages, " "+name+" ") {
-				return c.unknown()
+				return c.unknown(name, v)
 			}
 		}
 		return nil

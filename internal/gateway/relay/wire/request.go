@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -227,12 +228,16 @@ func (c *checker) external(format string, args ...any) error {
 }
 
 // unknown leaves out a field of the request that is not known. The operator who
-// allows what the provider runs gets all fields.
-func (c *checker) unknown() error {
-	if c.policy.External {
-		return nil
+// allows what the provider runs gets all fields but those that name other models, which
+// the configuration has not and which have no price there.
+func (c *checker) unknown(name string, v jsontext.Value) error {
+	switch {
+	case !c.policy.External:
+		return errUnknown
+	case !absent(v) && (name == "models" || name == "route" || strings.Contains(name, "fallback")):
+		return refuse(modelRefused, "%.40s would choose another model", name)
 	}
-	return errUnknown
+	return nil
 }
 
 // finish returns the request, once all of its fields were checked.

@@ -441,9 +441,15 @@ func TestUnknownFields(t *testing.T) {
 		if err != nil || string(got.Body) != c.want || !slices.Contains(got.Dropped, "fallbacks") || !slices.Contains(got.Dropped, "models") || got.Model != model {
 			t.Errorf("%s: %s, %q, %v", name, got.Body, got.Dropped, err)
 		}
-		all, err := ask(c.d, c.body, Policy{Models: []string{model}, External: true})
+		all, err := ask(c.d, strings.Replace(strings.Replace(c.body, `"fallbacks"`, `"plug"`, 1), `,"\u006dodels"`, `,"fallbacks":null,"mode"`, 1), Policy{Models: []string{model}, External: true})
 		if err != nil || !strings.Contains(string(all.Body), "bigger") || len(all.Dropped) > 0 {
 			t.Errorf("%s, all allowed: %s, %v", name, all.Body, err)
+		}
+		for _, other := range []string{`"fallbacks":[{"model":"bigger"}]`, `"\u006dodels":["bigger"]`, `"fallback_model":"bigger"`, `"route":"fallback"`} { // have no price
+			got, err := ask(c.d, `{"model":"model-1",`+other+`}`, Policy{Models: []string{model}, External: true})
+			if err == nil || !strings.Contains(err.Error(), "would choose another model") {
+				t.Errorf("%s, with %s: %s, %v", name, other, got.Body, err)
+			}
 		}
 	}
 	var many strings.Builder

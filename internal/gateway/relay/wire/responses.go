@@ -50,7 +50,7 @@ func (c *checker) responses(body []byte) ([]byte, error) {
 			return c.input(v)
 		default:
 			if !strings.Contains(plainResponses, " "+name+" ") {
-				return c.unknown()
+				return c.unknown(name, v)
 			}
 		}
 		return nil
