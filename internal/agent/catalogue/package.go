@@ -4,7 +4,10 @@ import (
 	"path"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+
 	"securebench/internal/agent/debian"
+	"securebench/internal/digest"
 )
 
 // Package is where a program comes from, and what of it is used.
@@ -20,6 +23,9 @@ type Package struct {
 	// Files says where the files of the package go; one that none is about is left out.
 	Files []Placement `json:"files"`
 	Start string      `json:"start"` // the file that is started, in the tree
+	// Executable are files of the tree that can be executed, though the package does not
+	// say so.
+	Executable []string `json:"executable"`
 	// Runtime runs the file, such as node@22.1.0; "" if it is an executable.
 	Runtime string `json:"runtime"`
 	// PyPI is, instead of NPM, the project of the Python registry whose version is the
@@ -67,6 +73,12 @@ func (p Package) BuildOf(on Variant, version string) (name, v string) {
 		v = expand(p.BuildVersion)
 	}
 	return name, v
+}
+
+// Layout is a digest of where files of the package go, and as what.
+func (p Package) Layout() string {
+	text, _ := json.Marshal([]any{p.NPM, p.Build, p.BuildVersion, p.Files, p.Executable}, json.Deterministic(true)) // texts can always be
+	return digest.Bytes(text)
 }
 
 // Place says where a file of the package goes in the tree, "" for nowhere.

@@ -100,6 +100,9 @@ func (p Package) check() error {
 			return err
 		}
 	}
+	if i := slices.IndexFunc(p.Executable, func(name string) bool { return !fs.ValidPath(name) || name == "." }); i >= 0 {
+		return fmt.Errorf("executable: %q is not the path of a file", p.Executable[i])
+	}
 	for _, f := range p.Files {
 		if f.To != "" && !fs.ValidPath(f.To) {
 			return fmt.Errorf("files: %q is not a path", f.To)

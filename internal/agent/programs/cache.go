@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/attended"
 	"securebench/internal/digest"
 	"securebench/internal/durable"
@@ -89,6 +90,8 @@ func (c *Cache) Close() error { return c.root.Close() }
 type Entry struct {
 	Release
 	Bytes int64 // of its files
+
+	layout string // with which it was unpacked; "" if it does not say
 }
 
 // stored is [Entry] as a release's file has it.
@@ -99,6 +102,7 @@ type stored struct {
 	Integrity string  `json:"integrity"`
 	Digest    string  `json:"digest"`
 	Bytes     int64   `json:"bytes"`
+	Layout    string  `json:"layout,omitzero"`
 }
 
 // folder is the name of a release's folder.
@@ -144,14 +148,21 @@ func (c *Cache) read(name string) (Entry, error) {
 	if err != nil || folder(s.Program, s.Version, on) != name {
 		return Entry{}, errDamaged
 	}
-	return Entry{Release{Program: s.Program, Version: s.Version, Platform: on, Integrity: s.Integrity, Digest: s.Digest}, s.Bytes}, nil
+	return Entry{Release{Program: s.Program, Version: s.Version, Platform: on, Integrity: s.Integrity, Digest: s.Digest}, s.Bytes, s.Layout}, nil
 }
 
-// check returns a release of the cache if its content is what was stored.
-func (c *Cache) check(ctx context.Context, name string) (Release, error) {
+// errLayout says that the files of a release lie where another description has them.
+var errLayout = errors.New("another description of it laid it out")
+
+// check returns a release of the cache if its content is what was stored, and lies as the
+// package says. Those of former builds do not say how they lie.
+func (c *Cache) check(ctx context.Context, name string, of catalogue.Package) (Release, error) {
 	e, err := c.read(name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Release{}, err
+	case e.layout != of.Layout() && (e.layout != "" || len(of.Executable) > 0):
+		return Release{}, errLayout
 	}
 	root, err := c.root.OpenRoot(path.Join(name, treeName))
 	if err != nil {

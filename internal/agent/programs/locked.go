@@ -26,7 +26,7 @@ func (f *fetcher) locked(ctx context.Context, l catalogue.Locked, version string
 		return Release{}, fault.Errorf(fault.Config, "%s has no version %s here: the catalogue pins %s with all that it needs (another one needs a description of your own, docs/agents.md)", f.program, version, l.Version)
 	}
 	name := folder(f.program, l.Version, f.on)
-	switch r, err := f.check(ctx, name); {
+	switch r, err := f.check(ctx, name, f.of); {
 	case err == nil && r.Integrity == l.Digest:
 		return r, nil
 	case err == nil:

@@ -105,6 +105,37 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// TestLayout: a release in the cache that another description laid out is fetched again,
+// and a file that can be executed though its package does not say so is one.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	reg, dir := standard(t), t.TempDir()
+	c := open(t, dir, reg.URL)
+	first, other := of(Codex), of(Codex)
+	other.Executable = []string{"codex-package.json", "not/there"}
+	resolve := func(p catalogue.Package) (string, string) {
+		t.Helper()
+		var said strings.Builder
+		r, err := c.Resolve(t.Context(), p, "0.1.0", amd64(), func(line string) { said.WriteString(line) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content(t, c, r), said.String()
+	}
+	if got, _ := resolve(first); !strings.Contains(got, "codex-package.json:644") {
+		t.Error(got)
+	}
+	for _, p := range []catalogue.Package{other, first, other} {
+		want := map[bool]string{true: "codex-package.json:755", false: "codex-package.json:644"}[len(p.Executable) > 0]
+		if got, said := resolve(p); !strings.Contains(got, want) || !strings.Contains(said, "another description of it laid it out") {
+			t.Errorf("%s\n%s", got, said)
+		}
+		if _, said := resolve(p); said != "" {
+			t.Errorf("it is fetched twice: %s", said)
+		}
+	}
+}
+
 // TestOffline: what is in the cache needs no registry, and what needs one says
 // what does not.
 func TestOffline(t *testing.T) {

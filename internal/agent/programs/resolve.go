@@ -52,7 +52,7 @@ func (c *Cache) Resolve(ctx context.Context, of catalogue.Package, version strin
 	default:
 		return Release{}, fault.Errorf(fault.Config, "%s is not a version of %s: want one such as 1.2.3, or latest", redact.QuoteShort(version, 60), p)
 	}
-	switch r, err := c.check(ctx, folder(p, version, on)); {
+	switch r, err := c.check(ctx, folder(p, version, on), of); {
 	case err == nil:
 		return r, nil
 	case ctx.Err() != nil:
@@ -132,7 +132,7 @@ func (f *fetcher) tagged(ctx context.Context, tag string) (string, error) {
 // release returns a release of the npm registry from the cache, or fetches it. Of several
 // processes that want the same, one fetches.
 func (f *fetcher) release(ctx context.Context, version string) (r Release, err error) {
-	if r, err := f.check(ctx, folder(f.program, version, f.on)); err == nil || ctx.Err() != nil {
+	if r, err := f.check(ctx, folder(f.program, version, f.on), f.of); err == nil || ctx.Err() != nil {
 		return r, err
 	}
 	b, err := f.find(ctx, version)
@@ -152,10 +152,12 @@ func (f *fetcher) made(ctx context.Context, version string, b parcel) (r Release
 		return Release{}, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	r, err = f.check(ctx, name)
+	r, err = f.check(ctx, name, f.of)
 	switch {
 	case err == nil && r.Integrity == b.integrity || ctx.Err() != nil:
 		return r, err
+	case errors.Is(err, errLayout):
+		f.progress(fmt.Sprintf("%s %s in the cache: %v: fetching it again", f.program, version, err))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		f.progress(fmt.Sprintf("%s %s in the cache is damaged: fetching it again", f.program, version))
 	}
@@ -291,6 +293,11 @@ func (f *fetcher) unpacked(ctx context.Context, b npm.Build, work, tree *os.Root
 	if err := unpackTarball(ctx, file, tree, f.of.Place, ofAgents()); err != nil {
 		return err
 	}
+	for _, name := range f.of.Executable {
+		if err := tree.Chmod(name, 0o755); err != nil && !errors.Is(err, fs.ErrNotExist) { // which not every release has
+			return fmt.Errorf("%w: %s: %s", errPackage, redact.Quote(name), source.Words(err))
+		}
+	}
 	return work.Remove(packed)
 }
 
@@ -300,8 +307,8 @@ func (f *fetcher) describe(ctx context.Context, root, tree *os.Root, version, in
 	if err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Release{Program: f.program, Version: version, Platform: f.on, Integrity: integrity, Digest: sum}, size}
-	text, err := digest.Canonical(stored{f.program, version, f.on.String(), integrity, sum, size})
+	e := Entry{Release{Program: f.program, Version: version, Platform: f.on, Integrity: integrity, Digest: sum}, size, f.of.Layout()}
+	text, err := digest.Canonical(stored{f.program, version, f.on.String(), integrity, sum, size, f.of.Layout()})
 	if err != nil {
 		return Entry{}, err
 	}
