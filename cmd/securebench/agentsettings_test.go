@@ -14,16 +14,17 @@ func TestAgentSettings(t *testing.T) {
 	t.Parallel()
 	const text = "Mind the garden's third gate."
 	for name, tt := range map[string]struct {
-		config, want string
-		asked        bool
+		config, row, want string
+		asked             bool
 	}{
-		"system_prompt": {"system_prompt: " + text, "passed passed ", true},
-		"max_turns":     {"max_turns: 3", "passed passed ", false},
+		"system_prompt": {"system_prompt: " + text, "term/tester", "passed passed ", true},
+		"max_turns":     {"max_turns: 3", "term/tester", "passed passed ", false},
+		"no candidate":  {"max_turns: 1", "repo/tester", "failed limit turn_limit", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, h := newAgentBench(t, solvingScript(t), nil), claude("sonnet")
-			rows := []map[string]any{b.solvableRows()["term/tester"]}
-			tester := b.config(strings.ReplaceAll(name, "_", "-"), h, rows)
+			rows := []map[string]any{b.solvableRows()[tt.row]}
+			tester := b.config(strings.NewReplacer("_", "-", " ", "-").Replace(name), h, rows)
 			yaml, err := os.ReadFile(tester)
 			if err != nil {
 				t.Fatal(err)
@@ -33,7 +34,7 @@ func TestAgentSettings(t *testing.T) {
 				t.Fatalf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
 			}
 			out := filepath.Join(filepath.Dir(tester), "out")
-			sameVerdicts(t, out, map[string]string{"term/tester": tt.want})
+			sameVerdicts(t, out, map[string]string{tt.row: tt.want})
 			turns, asked := 0, false
 			for _, r := range b.provider.Requests() {
 				turns = max(turns, r.Turn)

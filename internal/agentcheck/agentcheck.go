@@ -6,12 +6,14 @@ package agentcheck
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed" // the row and the script
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -120,7 +122,7 @@ func (o Options) run(dir, address string) (out run.Options, err error) {
 		return out, err
 	}
 	t := config.Default()
-	t.RunID, t.OutputDir, t.Getenv, t.MaxWorkers = "agent-check", cmp.Or(o.Dir, filepath.Join(dir, "run")), o.Getenv, 1
+	t.RunID, t.OutputDir, t.Getenv, t.MaxWorkers = "agent-check-"+strings.ToLower(rand.Text()[:8]), cmp.Or(o.Dir, filepath.Join(dir, "run")), o.Getenv, 1
 	if t.Harness, err = o.harness(address); err != nil {
 		return out, err
 	}

@@ -27,6 +27,7 @@ import (
 	"securebench/internal/config"
 	"securebench/internal/fault"
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/pipeline"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/sandboxtest"
@@ -457,5 +458,45 @@ func TestAdditionsAreBound(t *testing.T) {
 		if err := a.open(Replace); err != nil || a.manifest().Digests.Config == before {
 			t.Errorf("%s: the digest of the configuration is the same: %v", key, err)
 		}
+	}
+}
+
+// TestTurnsAreALimit: an agent that took all the turns that it may and left no candidate
+// failed its attempt, and the run goes on. One that fails before counts as one that does
+// not work, as does one without such a bound.
+func TestTurnsAreALimit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		extra string
+		works bool
+	}{
+		"all turns": {"\nmax_turns: 2", true}, "fewer": {"\nmax_turns: 3", false}, "no bound": {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgents(t, "claude_code", "model: claude-one-1"+tt.extra)
+			a.more, a.opts.Config.MaxWorkers = 1, 1
+			const claude = "/opt/securebench/claude-code/bin/claude"
+			works := a.programs[claude]
+			a.programs[claude] = func(ctx context.Context, p *sandboxtest.Process) int {
+				if slices.Contains(p.Args, "--version") {
+					return works(ctx, p)
+				}
+				p.Stdout = io.Discard
+				works(ctx, p)
+				return 1
+			}
+			if !tt.works {
+				if err := a.broke(Fresh, pipeline.FirstAttempts); err == nil {
+					t.Error("it did not stop")
+				}
+				return
+			}
+			if sum, _ := a.run(Fresh); sum.Total != 6 || sum.Of(verdict.Computed).Failed != 6 || sum.AgentErrors != 0 {
+				t.Errorf("%+v", sum)
+			}
+			records, err := os.ReadFile(filepath.Join(a.opts.Config.OutputDir, record.LinesName))
+			if err != nil || bytes.Count(records, []byte(`"failure_reason": "turn_limit"`)) != 6 || bytes.Count(records, []byte(`"outcome": "limit"`)) != 6 {
+				t.Errorf("%v\n%s", err, records)
+			}
+		})
 	}
 }

@@ -67,6 +67,7 @@ func reasons() map[verdict.Reason]string {
 		verdict.CommandDenied:        "the row's checker needs a command that sandbox.commands does not allow",
 		verdict.Budget:               "the agent asked its provider for more than its budget allows",
 		verdict.AgentFailed:          "the agent failed",
+		verdict.TurnLimit:            "the agent took all the turns that it may",
 		verdict.ProviderRefused:      "the provider rejects what the agent asked for",
 		verdict.NoVerifier:           "its family has no verifier",
 		verdict.NoJudge:              "its rubric needs a judge, and there is none",

@@ -4,6 +4,9 @@ package verdict
 // word of its provider.
 const StopKey = "stop_reason"
 
+// TurnsKey is the name, in the producer's metadata, of how many turns the agent may take.
+const TurnsKey = "max_turns"
+
 // CutOff reports whether a model stopped because its answer had reached its most
 // tokens.
 func CutOff(stop string) bool {

@@ -65,6 +65,8 @@ const (
 	// AgentFailed: the agent ended with an error and left no candidate, or it took
 	// the part of its sandbox away that reports its end.
 	AgentFailed Reason = "agent_failed"
+	// TurnLimit: the agent took all turns that it may, and left no candidate.
+	TurnLimit Reason = "turn_limit"
 	// ProviderRefused: the provider rejects what the agent asked for, though it
 	// accepts the key and the model.
 	ProviderRefused Reason = "provider_refused"

@@ -15,6 +15,7 @@ import (
 	"securebench/internal/lazyregexp"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 	"securebench/internal/workspace"
 )
 
@@ -51,6 +52,7 @@ type agent struct {
 	private  []string // of the domains
 	format   *events.Format
 	settings []string // of the configuration, as words of the command
+	turns    int64    // that it may take, 0 for any
 	added    catalogue.Added
 	files    *Files // nil for none
 }
@@ -126,6 +128,9 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	a := &agent{Agent: of, provider: by, relay: *p.relay(by.API, by.BaseURL, of.Models.Default, small), format: of.Format()}
 	a.version, a.taskFile = p.version(c, named), p.path("task_file", workspace.DefaultTaskFile)
 	a.settings, a.files = p.settings(of), p.files()
+	if n, _ := p.get("max_turns"); n != nil {
+		a.turns, _ = n.Int("", 1, maxTurns) // what is wrong with it was said
+	}
 	a.added = placed(p.added(of, a.files))
 	a.inside = p.given("task_file")
 	a.timeout, a.domains = p.timeout(), p.domains()
@@ -139,8 +144,12 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	return a
 }
 
-// maxSetting bounds the text of a setting, which is a word of a command.
-const maxSetting = 64 << 10
+// maxSetting bounds the text of a setting, which is a word of a command, and maxTurns the
+// number of turns.
+const (
+	maxSetting = 64 << 10
+	maxTurns   = 100_000
+)
 
 // settings reads what the agent's program is told beside its model, as words of the
 // command.
@@ -158,7 +167,7 @@ func (p *parser) settings(of catalogue.Agent) (out []string) {
 		var problem *source.Problem
 		switch name {
 		case "max_turns":
-			_, problem = n.Int(what, 1, 100_000)
+			_, problem = n.Int(what, 1, maxTurns)
 		case "reasoning_effort":
 			value = p.token(n, what, effort, "must be a word of small letters", "write one such as high")
 		default:
@@ -337,6 +346,9 @@ func (a *agent) Plan(v task.AgentView) (Plan, error) {
 	}
 	if a.alias != "" {
 		p.Metadata[a.Name()+"_model_alias"] = a.alias
+	}
+	if a.turns > 0 {
+		p.Metadata[verdict.TurnsKey] = a.turns
 	}
 	return p, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"securebench/internal/family"
+	"securebench/internal/gateway/relay"
 	"securebench/internal/pipeline/attempt"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
@@ -191,6 +192,11 @@ func rejected(line *record.Line, p *attempt.Produced) {
 		line.Outcome = verdict.Limit
 	}
 	line.FailureReason, line.FailurePhase, line.FailureMessage = r.Reason, verdict.PhaseCapture, r.Message+exitHint(p)
+	if turns := p.Metadata.Int(verdict.TurnsKey); r.Reason == verdict.AgentFailed && turns > 0 && p.Usage[relay.Answers] >= turns {
+		line.Outcome, line.FailureReason, line.FailurePhase = verdict.Limit, verdict.TurnLimit, verdict.PhaseProduce
+		line.FailureMessage = fmt.Sprintf("the agent took all of its %d turns (max_turns) and left no candidate", turns)
+		return
+	}
 	if r.Reason == verdict.AgentFailed {
 		line.FailurePhase, line.FailureMessage = verdict.PhaseProduce, r.Message+lastWords(p.Raw["stderr"])
 	}
