@@ -92,6 +92,41 @@ func TestOwnAgentExample(t *testing.T) {
 	}
 }
 
+// TestOwnAgentWithoutKey: the example asks for no key where its model is served on this
+// machine without one, and a model that the server does not have ends the run in one line
+// that names it.
+func TestOwnAgentWithoutKey(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	script, err := scripted.Load(filepath.Join("..", "..", "examples", "own-agent", "model.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script.Models = []string{"scripted"}
+	provider := scripted.New(script, nil)
+	upstream := httptest.NewServer(provider)
+	defer upstream.Close()
+	tester := ownExample(t, upstream.URL)
+	res := securebench(t, []string{"OPENAI_API_KEY="}, "run", "--config", tester, "-q", "--limit", "1")
+	if res.code != exitDone || !strings.Contains(res.stdout, " verified=1 ") {
+		t.Fatalf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
+	}
+	for _, r := range provider.Requests() {
+		if r.Refused != "" || len(r.Credentials) > 0 {
+			t.Errorf("a request of the relay: refused %q, credentials %q", r.Refused, r.Credentials)
+		}
+	}
+	text, err := os.ReadFile(tester)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, tester, strings.Replace(string(text), "model: scripted", "model: another", 1))
+	res = securebench(t, []string{"OPENAI_API_KEY="}, "run", "--config", tester, "-q", "--limit", "1", "--force")
+	if res.code != exitConfig || strings.Count(res.stderr, "error:") != 1 || !strings.Contains(res.stderr, `it does not know the model "another"`) {
+		t.Errorf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
+	}
+}
+
 // looks is an agent that answers only if its files are as they should be, and if it
 // has no key.
 const looks = `#!/bin/sh
