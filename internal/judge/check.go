@@ -32,7 +32,7 @@ func unasked(q Question) (Decision, bool) {
 		return fail(verdict.EmptyCandidate, "the candidate has neither letters nor digits")
 	case isOpener(q.Candidate):
 		return fail(verdict.WrongAnswer, "the candidate only says that an answer follows")
-	case words(q.Candidate) > q.Rubric.MaxWords || len(q.Candidate) > bytesPerWord*q.Rubric.MaxWords:
+	case len(q.Candidate) > bytesPerWord*q.Rubric.MaxWords || words(q.Candidate) > q.Rubric.MaxWords:
 		return fail(verdict.WrongAnswer, "the candidate is longer than the rubric allows")
 	}
 	return Decision{}, false
@@ -49,9 +49,19 @@ func words(s string) (n int) {
 	return n
 }
 
-// isOpener reports whether a text is nothing but an opener.
+// maxOpener is how long an opener can be, in bytes.
+const maxOpener = 200
+
+// isOpener reports whether a text is nothing but an opener, however it is spaced.
 func isOpener(s string) bool {
-	s = strings.ToLower(strings.ReplaceAll(collapse(s), "’", "'"))
 	s = strings.TrimFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
-	return slices.Contains(openers(), s)
+	var words []string
+	size := 0
+	for word := range strings.FieldsSeq(s) {
+		if size += len(word) + 1; size > maxOpener {
+			return false
+		}
+		words = append(words, word)
+	}
+	return slices.Contains(openers(), strings.ToLower(strings.ReplaceAll(strings.Join(words, " "), "’", "'")))
 }

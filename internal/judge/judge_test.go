@@ -9,8 +9,19 @@ import (
 
 	"securebench/internal/judge"
 	"securebench/internal/judge/judgetest"
+	"securebench/internal/sampletest"
 	"securebench/internal/verdict"
 )
+
+// seeds are those of 20 runs, or of some of them.
+func seeds(t *testing.T) []int {
+	t.Helper()
+	all := make([]int, 20)
+	for i := range all {
+		all[i] = i
+	}
+	return sampletest.Of(t, 7, all)
+}
 
 // TestCanariesFindBadJudges: in every one of 20 runs, each judge that cannot be trusted is
 // refused, and the careful one is not.
@@ -29,7 +40,7 @@ func TestCanariesFindBadJudges(t *testing.T) {
 		}
 		return trial, asker
 	}
-	for seed := range 20 {
+	for _, seed := range seeds(t) {
 		for name, of := range judgetest.Bad() {
 			if trial, _ := try(of, fmt.Sprint(seed)); trial.Fault() == "" {
 				t.Errorf("seed %d: the %s judge is trusted: %s\n%s", seed, name, trial, trial.Table())
@@ -179,6 +190,7 @@ func TestUnasked(t *testing.T) {
 	row := judgetest.Rows(1)[0]
 	always := func(p judgetest.Paper) ([]judgetest.Finding, bool) { return judgetest.PositionBound(p) }
 	for _, text := range []string{"", " \n", "...", ":", "!?", "Thought process:", "Let's solve this problem step by step.", "Let’s think step by step", "解答", "解", "**Solution**", "Answer:",
+		" Let's \n\n solve" + strings.Repeat(" \t", 1<<20) + "this problem step by step" + strings.Repeat(". ", 1<<20),
 		strings.Repeat("word ", 201), strings.Repeat("x", 3<<20), "\xff city"} {
 		p, asker := judgetest.Panel(always, "s")
 		if d := decide(t, p, row, text); d.Outcome != verdict.Failed || d.Judgement != nil || asker.Asked.Load() != 0 {

@@ -51,7 +51,7 @@ func TestReadingCanaries(t *testing.T) {
 		}
 		return trial
 	}
-	for seed := range 20 {
+	for _, seed := range seeds(t) {
 		for name, of := range map[string]judgetest.Character{"obedient": judgetest.Obedient(), "solving": judgetest.Solver(knows(rows)), "inventing": judgetest.Inventor(knows(rows)),
 			"hasty": judgetest.FirstWord(), "silent": silent, "refusing": judgetest.Refusing} {
 			if trial := try(of, fmt.Sprint(seed)); trial.Fault() == "" {

@@ -270,13 +270,25 @@ func (x *exchange) endless(kind string) {
 func (x *exchange) bomb(size int64) {
 	x.w.Header().Set("Content-Type", "text/event-stream")
 	x.w.Header().Set("Content-Encoding", "gzip")
-	packed := gzip.NewWriter(x.w)
-	defer packed.Close()
-	for filler := make([]byte, 1<<20); size > 0; size -= int64(len(filler)) {
-		if _, err := packed.Write(filler[:min(size, int64(len(filler)))]); err != nil {
+	const member = 1 << 20 // of which packed data may have many
+	whole := packed(member)
+	for ; size >= member; size -= member {
+		if !x.write(whole) {
 			return
 		}
 	}
+	if size > 0 {
+		x.write(packed(size))
+	}
+}
+
+// packed packs so many bytes.
+func packed(size int64) string {
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(make([]byte, size)) // which a builder takes
+	_ = w.Close()
+	return b.String()
 }
 
 // jsonOf reads JSON that the package made itself.

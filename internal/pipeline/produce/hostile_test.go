@@ -81,9 +81,9 @@ func once(ctx context.Context, c *caller, p *sandboxtest.Process) error {
 // TestHostileProviders: whatever a provider answers is bounded, its end is named,
 // and agents beside that one do not notice.
 func TestHostileProviders(t *testing.T) {
-	var bomb bytes.Buffer
-	z := gzip.NewWriter(&bomb)
-	_, _ = io.CopyN(z, &forever{text: "\x00"}, 64<<20)
+	var member bytes.Buffer // of which packed data may have many
+	z := gzip.NewWriter(&member)
+	_, _ = z.Write(make([]byte, 1<<20))
 	_ = z.Close()
 	for name, tt := range map[string]struct {
 		answer provide
@@ -92,7 +92,7 @@ func TestHostileProviders(t *testing.T) {
 	}{
 		"endless event": {body("data: xxxxxxxx", true), sandbox.Exited, "response_too_long"},
 		"cut stream":    {body("event: response.output_text.delta\ndata: {}\n\n", false), sandbox.Exited, "response_incomplete"},
-		"bomb":          {body(bomb.String(), false, "Content-Encoding: gzip"), "", "provider_failed"},
+		"bomb":          {body(strings.Repeat(member.String(), 64), false, "Content-Encoding: gzip"), "", "provider_failed"},
 		"page":          {body("<html>", false, "Content-Type: text/html"), "", "provider_failed"},
 		"redirect": {func(*http.Request) (*http.Response, error) {
 			return respond(307, strings.NewReader(""), "Location: https://evil.example/"), nil
