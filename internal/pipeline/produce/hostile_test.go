@@ -25,9 +25,9 @@ import (
 type forever struct{ text string }
 
 func (e *forever) Read(p []byte) (int, error) {
-	n := 0
+	n := copy(p, e.text)
 	for n < len(p) {
-		n += copy(p[n:], e.text)
+		n += copy(p[n:], p[:n])
 	}
 	return n, nil
 }
