@@ -23,6 +23,7 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/importer"
 	"securebench/internal/importer/packdir"
+	"securebench/internal/packlint"
 	"securebench/internal/redact"
 	"securebench/internal/source"
 	"securebench/internal/workload"
@@ -40,7 +41,7 @@ func Commands(sh *subcommand.Shell) []*cobra.Command {
 func (g group) command() *cobra.Command {
 	c := &cobra.Command{Use: "pack", Short: "Check, extend, show, import and build packs", Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench pack check packs/demo\n  securebench pack show packs/demo HumanEval/0"}
-	c.AddCommand(g.checkCommand(), g.addCommand(), g.showCommand(), g.importCommand(), g.buildCommand())
+	c.AddCommand(g.checkCommand(), g.lintCommand(), g.addCommand(), g.showCommand(), g.importCommand(), g.buildCommand())
 	return c
 }
 
@@ -61,19 +62,69 @@ turns them into errors. A pack without rows is a warning.`,
 	return c
 }
 
-func (g group) check(ctx context.Context, arg string, strict bool) error {
-	loc, _, err := subcommand.Locate(arg)
+func (g group) lintCommand() *cobra.Command {
+	var strict bool
+	c := &cobra.Command{
+		Use: "lint PACK", Short: "Look for what is wrong with a pack that is passed on", Args: subcommand.Need("PACK"),
+		Long: `Look for what is wrong with a pack that others are to use: all that "pack check" finds, and
+what keeps it from being the same for them, or from being passed on at all: images that are
+named by a tag, packages without a version in the recipes of images, and a licence and a
+source that nothing names. Everything is a warning, unless --strict turns it into an error.`,
+		Example: "  securebench pack lint packs/demo",
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.lint(c.Context(), args[0], strict)
+		},
+	}
+	c.Flags().BoolVar(&strict, "strict", false, "refuse a pack that has warnings")
+	return c
+}
+
+func (g group) lint(ctx context.Context, arg string, strict bool) error {
+	in, err := g.warned(ctx, arg, strict)
 	if err != nil {
 		return err
 	}
-	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Strict: strict, Lint: true, Leaks: true, Unkept: true})
+	lasting, err := packlint.Lasting(ctx, in.Pack)
+	if err != nil {
+		return fault.As(fault.Pack, err)
+	}
+	if strict && len(lasting) > 0 {
+		return fault.As(fault.Pack, lasting.Err())
+	}
+	for _, w := range lasting {
+		g.Say("warning: %v", w)
+	}
+	in.Warnings = append(in.Warnings, lasting...)
+	return g.checked(in)
+}
+
+func (g group) check(ctx context.Context, arg string, strict bool) error {
+	in, err := g.warned(ctx, arg, strict)
 	if err != nil {
 		return err
+	}
+	return g.checked(in)
+}
+
+// warned loads a pack and prints its warnings.
+func (g group) warned(ctx context.Context, arg string, strict bool) (*workload.Workload, error) {
+	loc, _, err := subcommand.Locate(arg)
+	if err != nil {
+		return nil, err
+	}
+	in, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Strict: strict, Lint: true, Leaks: true, Unkept: true})
+	if err != nil {
+		return nil, err
 	}
 	for _, w := range in.Warnings {
 		g.Say("warning: %v", w)
 	}
-	_, err = fmt.Fprintf(g.Stdout, "%s version %d: %s good, %s\n", redact.Quote(in.Manifest.ID), in.Manifest.Version,
+	return in, nil
+}
+
+// checked says how much was found.
+func (g group) checked(in *workload.Workload) error {
+	_, err := fmt.Fprintf(g.Stdout, "%s version %d: %s good, %s\n", redact.Quote(in.Manifest.ID), in.Manifest.Version,
 		console.Plural(in.Count, "row"), console.Plural(len(in.Warnings), "warning"))
 	return err
 }

@@ -172,6 +172,8 @@ func (g group) importTable(ctx context.Context, files []string, t tableImport) e
 	sum, err := mapping.Import(ctx, tables, families.All(), t.out, t.Options)
 	usage := mapping.UsageError{}
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return fault.As(fault.Interrupted, errors.New("interrupted while importing: nothing was written"))
 	case errors.As(err, &usage):
 		return subcommand.UsageError(err)
 	case errors.Is(err, packdir.ErrExists) || errors.Is(err, packdir.ErrOutput):

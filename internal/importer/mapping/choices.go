@@ -299,7 +299,9 @@ func (r *reading) anyAnswer(n *source.Node, text string, choices []*source.Node)
 	same, named := byText(text, choices), byLabel(text, len(choices))
 	if len(named) == 0 {
 		if named = byIndex(text, 0, len(choices)); len(named) > 0 {
-			r.index(named[0])
+			if r.classes == nil { // classes count from 0
+				r.indexed = append(r.indexed, named[0])
+			}
 		} else if i, err := strconv.Atoi(text); err == nil && len(same) == 0 {
 			fix := leaveOut
 			switch i {
@@ -323,12 +325,12 @@ func (r *reading) anyAnswer(n *source.Node, text string, choices []*source.Node)
 }
 
 // found returns the one position that an answer names.
-func (r *reading) found(n *source.Node, text string, positions []int, else_ string) (int, bool) {
+func (r *reading) found(n *source.Node, text string, positions []int, otherwise string) (int, bool) {
 	switch len(positions) {
 	case 1:
 		return positions[0], true
 	case 0:
-		r.fail(n, leaveOut, "the answer %q is %s", text, else_)
+		r.fail(n, leaveOut, "the answer %q is %s", text, otherwise)
 	default:
 		r.fail(n, leaveOut, "the answer %q is the text of %d choices", text, len(positions))
 	}

@@ -64,9 +64,6 @@ func (r *reading) fail(n *source.Node, fix, format string, args ...any) {
 
 func (r *reading) note(p *source.Problem) bool { return r.problems.Note(p) }
 
-// index notes that an answer was taken for a position.
-func (r *reading) index(i int) { r.indexed = append(r.indexed, i) }
-
 // has reports whether a field is mapped.
 func (r *reading) has(name string) bool {
 	return slices.ContainsFunc(r.fields, func(f boundField) bool { return f.name == name })

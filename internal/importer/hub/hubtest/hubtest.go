@@ -54,11 +54,10 @@ type Server struct {
 
 // Fault is how a large file fails.
 type Fault struct {
-	Times  int // how often; -1 is always
-	After  int // bytes, after which the connection ends
-	Status int // in place of the file
-	Other  string
-	Slow   http.HandlerFunc // in place of all
+	Times  int    // how often; -1 is always
+	After  int    // bytes, after which the connection ends
+	Status int    // in place of the file
+	Other  string // its content
 }
 
 // New starts a hub, which ends with the test.
@@ -254,9 +253,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, name, text string
 	s.mu.Unlock()
 	switch {
 	case f == nil:
-	case f.Slow != nil:
-		f.Slow(w, r)
-		return
 	case f.Status != 0:
 		w.WriteHeader(f.Status)
 		return
