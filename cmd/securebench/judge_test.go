@@ -517,6 +517,9 @@ func TestJudgeUntried(t *testing.T) {
 			b.server.Before = func(w http.ResponseWriter, _ string) bool { return tt.before(len(b.server.Questions()), w) }
 		}
 		code, _, stderr := b.run("--retries", "0")
+		if strings.Contains(stderr, "harness.config") {
+			t.Errorf("%s: it names what is not the judge's: %s", name, stderr)
+		}
 		if code != tt.code || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "trying the judge: ") != 1 || strings.Count(stderr, "\n") > 3 {
 			t.Errorf("%s: exit %d: %s", name, code, stderr)
 		}

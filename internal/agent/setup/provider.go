@@ -30,7 +30,7 @@ type Provider struct {
 // bound.
 func (p *Provider) Total() *allowance.Allowance {
 	if p.total == nil {
-		p.total = allowance.New(allowance.Amount(p.Settings.Total).Share(p.Shards))
+		p.total = allowance.New("harness.config.budget.total", allowance.Amount(p.Settings.Total).Share(p.Shards))
 	}
 	return p.total
 }

@@ -58,6 +58,7 @@ func (a Amount) exceeds(limit Amount) bool {
 // Allowance is that of one run. It is safe for concurrent use; a nil allowance has no
 // bound.
 type Allowance struct {
+	key   string
 	limit Amount
 
 	mu      sync.Mutex
@@ -67,12 +68,13 @@ type Allowance struct {
 	changed chan struct{}
 }
 
-// New returns an unused allowance; nil if there is no bound.
-func New(limit Amount) *Allowance {
+// New returns an unused allowance with a bound of the configuration's, which is named by
+// its key; nil if there is no bound.
+func New(key string, limit Amount) *Allowance {
 	if limit == (Amount{}) {
 		return nil
 	}
-	return &Allowance{limit: limit, changed: make(chan struct{})}
+	return &Allowance{key: key, limit: limit, changed: make(chan struct{})}
 }
 
 // Add counts what is used without being asked for, such as what an earlier part of the
@@ -100,7 +102,10 @@ func (a *Allowance) Spent() bool {
 var ErrSpent = errors.New("the budget of the run is spent")
 
 // SpentError says that the allowance has no request left.
-type SpentError struct{ Used, Limit Amount }
+type SpentError struct {
+	Key         string // of the configuration
+	Used, Limit Amount
+}
 
 // Error names what is spent, by the keys of the configuration.
 func (e *SpentError) Error() string {
@@ -117,7 +122,7 @@ func (e *SpentError) Error() string {
 			spent = append(spent, bound.text)
 		}
 	}
-	return "harness.config.budget.total is spent: " + strings.Join(spent, ", ")
+	return e.Key + " is spent: " + strings.Join(spent, ", ")
 }
 
 // Is reports whether the target is [ErrSpent].
@@ -168,7 +173,7 @@ func (a *Allowance) try(part Amount) (*Share, <-chan struct{}, error) {
 	defer a.mu.Unlock()
 	switch {
 	case a.used.reaches(a.limit):
-		return nil, nil, &SpentError{a.used, a.limit}
+		return nil, nil, &SpentError{a.key, a.used, a.limit}
 	case a.open > 0 && a.used.plus(a.aside).plus(part).exceeds(a.limit):
 		return nil, a.changed, nil
 	}

@@ -24,7 +24,7 @@ func TestSpent(t *testing.T) {
 		"all":          {Amount{Requests: 3, Tokens: 10, Cost: 2.5}, Amount{Requests: 4, Tokens: 12, Cost: 2.625}, "harness.config.budget.total is spent: 4 of 3 requests, 12 of 10 tokens, 2.625 of 2.5 USD"},
 		"no bound":     {Amount{Cost: 1}, Amount{Requests: 1 << 40, Tokens: 1 << 40}, ""},
 	} {
-		a := New(tt.limit)
+		a := New("harness.config.budget.total", tt.limit)
 		a.Add(tt.used)
 		s, err := a.Take(t.Context(), Amount{Tokens: 100, Cost: 100}, nil)
 		if tt.want == "" {
@@ -40,7 +40,7 @@ func TestSpent(t *testing.T) {
 	var none *Allowance
 	none.Add(Amount{Requests: 1})
 	s, err := none.Take(t.Context(), Amount{Tokens: 1 << 60}, nil)
-	if New(Amount{}) != nil || err != nil {
+	if New("harness.config.budget.total", Amount{}) != nil || err != nil {
 		t.Errorf("no bound: %v", err)
 	}
 	s.Settle(Amount{})
@@ -49,7 +49,7 @@ func TestSpent(t *testing.T) {
 
 // TestReturn: a request that is not made is as if it had never been asked for.
 func TestReturn(t *testing.T) {
-	a := New(Amount{Requests: 1, Tokens: 10})
+	a := New("harness.config.budget.total", Amount{Requests: 1, Tokens: 10})
 	for range 3 {
 		s, err := a.Take(t.Context(), Amount{Tokens: 10}, nil)
 		if err != nil {
@@ -72,7 +72,7 @@ func TestReturn(t *testing.T) {
 // there.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := New(Amount{Tokens: 100})
+		a := New("harness.config.budget.total", Amount{Tokens: 100})
 		first, err := a.Take(t.Context(), Amount{Tokens: 60}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestWait(t *testing.T) {
 		if err := <-got; !errors.Is(err, ErrSpent) {
 			t.Errorf("nothing is left: %v", err)
 		}
-		b := New(Amount{Tokens: 1})
+		b := New("harness.config.budget.total", Amount{Tokens: 1})
 		if _, err := b.Take(t.Context(), Amount{Tokens: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestOverspent(t *testing.T) {
 		part := rapid.Int64Range(0, 100).Draw(t, "part")
 		most := part + rapid.Int64Range(0, 100).Draw(t, "more")
 		agents := rapid.IntRange(1, 16).Draw(t, "agents")
-		a := New(limit)
+		a := New("harness.config.budget.total", limit)
 		var widest, requests, tokens atomic.Int64
 		var all sync.WaitGroup
 		for n := range agents {

@@ -34,7 +34,7 @@ func TestTotal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked, refused, failed, held atomic.Int64
 			cfg := config(Responses, "https://provider.example")
-			cfg.Total, cfg.Prices = allowance.New(tt.total), map[string]Price{model: {Input: 10, CachedInput: 1, Output: 100}}
+			cfg.Total, cfg.Prices = allowance.New("harness.config.budget.total", tt.total), map[string]Price{model: {Input: 10, CachedInput: 1, Output: 100}}
 			cfg.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 				asked.Add(1)
 				return respond(200, eventStream, codexStream), nil
@@ -74,7 +74,7 @@ func TestTotalHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bodies := make(chan *io.PipeWriter, 3)
 		cfg := config(Responses, "https://provider.example")
-		cfg.Total = allowance.New(allowance.Amount{Tokens: 10_000})
+		cfg.Total = allowance.New("harness.config.budget.total", allowance.Amount{Tokens: 10_000})
 		cfg.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 			response := respond(200, eventStream, "")
 			from, to := io.Pipe()

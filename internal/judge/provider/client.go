@@ -67,7 +67,7 @@ func Open(ctx context.Context, s *Settings, a Around) (*Client, error) {
 			return nil, fault.Errorf(kind, "%s: the judge: %w (check judge.base_url, the network and the proxy variables)", s.Section.Pos, err)
 		}
 	}
-	c := &Client{total: allowance.New(allowance.Amount(s.Model.Total)), limit: answerTime}
+	c := &Client{total: allowance.New("judge.budget", allowance.Amount(s.Model.Total)), limit: answerTime}
 	c.client, err = model.Open(ctx, model.Config{Who: who, Settings: s.Model, Keys: keys, Total: c.total, Paces: a.Paces, Transport: a.Transport, Notice: a.Notice})
 	if err != nil {
 		return nil, fault.Errorf(fault.Config, "%s: the judge: %w (check judge.model, judge.base_url and the key)", s.Section.Pos, err)

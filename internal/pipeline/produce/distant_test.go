@@ -196,9 +196,11 @@ func scenarios() map[string]scenario {
 		})
 	}
 	return map[string]scenario{
-		"honest":  {asks(3, time.Second), answers, nil, `"requests":3`},
-		"budget":  {asking(3), answers, func(c *relay.Config) { c.Budget.Requests = 2 }, "End:budget"},
-		"total":   {asking(3), answers, func(c *relay.Config) { c.Total = allowance.New(allowance.Amount{Requests: 2}) }, "harness.config.budget.total is spent: 2 of 2 requests"},
+		"honest": {asks(3, time.Second), answers, nil, `"requests":3`},
+		"budget": {asking(3), answers, func(c *relay.Config) { c.Budget.Requests = 2 }, "End:budget"},
+		"total": {asking(3), answers, func(c *relay.Config) {
+			c.Total = allowance.New("harness.config.budget.total", allowance.Amount{Requests: 2})
+		}, "harness.config.budget.total is spent: 2 of 2 requests"},
 		"rejects": {asking(1), failing(401, ""), nil, "the provider rejects the configuration"},
 		"refuses": {asking(1), failing(401, "question"), nil, "End:provider_refused"},
 		"busy": {asks(2, time.Second), func() provide {

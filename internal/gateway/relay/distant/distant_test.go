@@ -303,9 +303,11 @@ func TestEnds(t *testing.T) {
 		spent  bool
 	}{
 		"rejected": {reject, nil, relay.ErrRejected, false},
-		"the run":  {answers, func(c *relay.Config) { c.Total = allowance.New(allowance.Amount{Requests: 1}) }, relay.ErrSpent, false},
-		"budget":   {answers, func(c *relay.Config) { c.Budget.Requests = 1 }, nil, true},
-		"honest":   {answers, nil, nil, false},
+		"the run": {answers, func(c *relay.Config) {
+			c.Total = allowance.New("harness.config.budget.total", allowance.Amount{Requests: 1})
+		}, relay.ErrSpent, false},
+		"budget": {answers, func(c *relay.Config) { c.Budget.Requests = 1 }, nil, true},
+		"honest": {answers, nil, nil, false},
 	} {
 		b := newBench(t, tt.up, tt.change)
 		v := b.desk.Admit("ticket", nil)
