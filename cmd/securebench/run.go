@@ -178,8 +178,8 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usageError(fmt.Errorf("--resume is %q, want nothing or %s", f.resume, run.ResumeChanged))
 	case changed("resume") && f.force:
 		return usageError(errors.New("give either --resume to continue the existing run or --force to move it to history/, not both"))
-	case changed("limit") && f.limit < 0:
-		return usageError(errors.New("--limit must be 0 or more"))
+	case changed("limit") && f.limit < 1:
+		return usageError(errors.New("--limit must be 1 or more: without it all rows are run"))
 	case changed("workers") && f.workers < 1, changed("attempts") && f.attempts < 1:
 		return usageError(errors.New("--workers and --attempts must be 1 or more"))
 	case changed("retries") && f.retries < 0:

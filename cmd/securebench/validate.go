@@ -70,8 +70,8 @@ func (a *app) validateCommand() *cobra.Command {
 			if f.repeat < 1 || f.repeat > maxRepeat {
 				return usageError(fmt.Errorf("--repeat is %d: give a number from 1 to %d", f.repeat, maxRepeat))
 			}
-			if c.Flags().Changed("limit") && f.limit < 0 || c.Flags().Changed("workers") && f.workers < 1 {
-				return usageError(errors.New("--limit must be 0 or more, --workers 1 or more"))
+			if c.Flags().Changed("limit") && f.limit < 1 || c.Flags().Changed("workers") && f.workers < 1 {
+				return usageError(errors.New("--limit and --workers must be 1 or more"))
 			}
 			return a.validate(c.Context(), args[0], f)
 		},

@@ -192,6 +192,9 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 --agent replay instead.`,
 		Example: "  securebench pack import humaneval HumanEval.jsonl -o packs/humaneval",
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkLimit(c, o.Limit); err != nil {
+				return err
+			}
 			return g.convert(c.Context(), args[0], args[1], out, o)
 		},
 	}
@@ -200,13 +203,21 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 	fl.StringVar(&o.ID, "id", "", "the pack's `ID` (default: the format's name)")
 	fl.StringVar(&o.Image, "image", importer.DefaultImage, "the rows' `IMAGE`")
 	fl.StringVar(&o.Seed, "seed", importer.DefaultSeed, "`SEED` of the order of choices, recorded in each row")
-	fl.IntVar(&o.Limit, "limit", 0, "import only the first `N` rows (0 is all)")
+	fl.IntVar(&o.Limit, "limit", 0, "import only the first `N` rows (default all)")
 	fl.StringVar(&o.Repos, "repos", "", "swebench: the `DIR` of the repositories' clones")
 	fl.StringVar(&o.Specs, "specs", "", "swebench: a `FILE` that says how tests run")
 	fl.StringVar(&o.Start, "start", "", "harbor, terminal-bench: a `FILE` that says what is started for the check")
 	fl.BoolVar(&o.Force, "force", false, "replace files that exist, and remove others of a former import")
 	c.AddCommand(g.tableCommand(time.Second))
 	return c
+}
+
+// checkLimit refuses a --limit that would import nothing.
+func checkLimit(c *cobra.Command, n int) error {
+	if c.Flags().Changed("limit") && n < 1 {
+		return subcommand.UsageError(errors.New("--limit must be 1 or more: without it all rows are imported"))
+	}
+	return nil
 }
 
 // refusal is the first problem that a family has with a row, or "".
@@ -228,8 +239,6 @@ func (g group) convert(ctx context.Context, format, file, out string, o importer
 		return subcommand.UsageError(fmt.Errorf("unknown format %q, want one of %s", format, strings.Join(importer.Formats(), ", ")))
 	case out == "":
 		return subcommand.UsageError(errors.New("missing output folder: give -o DIR"))
-	case o.Limit < 0:
-		return subcommand.UsageError(errors.New("--limit must be 0 or more"))
 	}
 	o.Name, o.Denied, o.Refusal = file, policy.Denied, refusal
 	in := io.NopCloser(strings.NewReader("")) // a folder is read by its name

@@ -56,7 +56,12 @@ pattern's group finds; a text with {column} in it; or a JSON value.
 		Example: "  securebench pack import table law.csv\n" +
 			"  securebench pack import table law.csv --family multiple_choice -o packs/law \\\n    --map question=prompt --map choices=A+B+C+D --map answer=label\n" +
 			"  securebench pack import table --from hf:openai/gsm8k:main/test --family short_answer -o packs/gsm8k \\\n    --map question=question --map 'answer=answer~#### (.+)$'",
-		RunE: func(c *cobra.Command, args []string) error { return g.importTable(c.Context(), args, t) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkLimit(c, t.Limit); err != nil {
+				return err
+			}
+			return g.importTable(c.Context(), args, t)
+		},
 	}
 	fl := c.Flags()
 	fl.StringVarP(&t.out, "output-dir", "o", "", "`DIR` to write (required)")
@@ -71,7 +76,7 @@ pattern's group finds; a text with {column} in it; or a JSON value.
 	fl.StringVar(&t.Read.As, "read-as", "", "`TYPE` of the files: "+strings.Join(table.Formats(), ", ")+" (default: by their names)")
 	fl.StringVar(&t.delimiter, "delimiter", "", "`CHARACTER` between the columns of CSV (default a comma), or tab")
 	fl.BoolVar(&t.Read.NoQuotes, "no-quotes", false, "take quotes of CSV and TSV for characters like any other")
-	fl.IntVar(&t.Limit, "limit", 0, "import only the first `N` rows (0 is all)")
+	fl.IntVar(&t.Limit, "limit", 0, "import only the first `N` rows (default all)")
 	fl.BoolVar(&t.LeaveOut, "leave-out", false, "leave out rows that cannot be tasks, and list them in the pack")
 	fl.StringVar(&t.ID, "id", "", "the pack's `ID` (default: the name of the folder)")
 	fl.StringVar(&t.Licence, "licence", "", "`TEXT` that names the licence of the data")
@@ -104,8 +109,6 @@ func (t *tableImport) complete(files []string) error {
 		return fmt.Errorf("--from is %q: want hf:OWNER/NAME[@REVISION][:CONFIG/SPLIT] or https://HOST/FILE; a file of this machine is given without --from", t.from)
 	case len(t.families) > 1:
 		return errors.New("--family is given twice: a pack of a table has rows of one family")
-	case t.Limit < 0:
-		return errors.New("--limit must be 0 or more")
 	}
 	switch r, size := utf8.DecodeRuneInString(t.delimiter); {
 	case t.delimiter == "tab":
