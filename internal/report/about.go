@@ -1,9 +1,12 @@
 package report
 
 import (
+	"strings"
+
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	tasks "securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -18,6 +21,36 @@ func NewAttempt(e record.Entry) Attempt {
 		Passed: e.Passed, AgentExit: e.AgentExit(), Retries: len(e.Retries), TotalMS: e.Timings["total"], Candidate: e.Digests.Candidate,
 		Usage: NewUsage(e.Usage), Answers: e.Answers(), Measure: e.Measure, Biases: e.Biases(),
 	}
+}
+
+// The most characters of [Explain].
+const (
+	maxSaid    = 500
+	maxExcerpt = 600
+)
+
+// Explain says why the attempt of a record did not pass, for people, on lines of their own:
+// the message, and an excerpt of the candidate as the record shows it. Of an answer that is
+// its end, where answers state what they come to. It is "" for a pass.
+func Explain(e record.Entry) string {
+	if e.Passed {
+		return ""
+	}
+	var out []string
+	if m := redact.EscapeShort(e.FailureMessage, maxSaid); m != "" {
+		out = append(out, m)
+	}
+	text := []rune(strings.TrimSpace(redact.EscapeText(e.Line.Candidate.Shown)))
+	switch kind := e.Line.Candidate.Kind; {
+	case len(text) == 0 || kind == tasks.Workspace: // of a tree that is a digest
+	case len(text) <= maxExcerpt:
+		out = append(out, "It left:", string(text))
+	case kind == tasks.Text:
+		out = append(out, "What it left ends with:", "..."+string(text[len(text)-maxExcerpt:]))
+	default:
+		out = append(out, "What it left begins with:", string(text[:maxExcerpt])+"...")
+	}
+	return strings.Join(out, "\n")
 }
 
 // replaced counts the records that resumes did not keep, and those that were gone.

@@ -52,6 +52,7 @@ type (
 	junitResult struct {
 		Message string `xml:"message,attr"`
 		Type    string `xml:"type,attr,omitempty"`
+		Body    string `xml:",cdata"`
 	}
 )
 
@@ -245,13 +246,16 @@ func (r *Report) junitAttempt(pack string, a Attempt) junitCase {
 		c.Name += ", attempt " + strconv.Itoa(a.Attempt)
 	}
 	why := strings.TrimSuffix(fmt.Sprintf("%s: %s", redact.Escape(string(a.Outcome)), redact.Escape(string(a.Reason))), ": ")
-	result := &junitResult{Message: why, Type: redact.Escape(string(a.Reason))}
+	result := &junitResult{Message: why, Type: redact.Escape(string(a.Reason)), Body: why}
+	if a.Said != "" {
+		result.Body += "\n" + redact.EscapeText(a.Said)
+	}
 	switch {
 	case a.Passed:
 	case a.Outcome == verdict.Infrastructure:
 		c.Error = result
 	case a.Outcome == verdict.Pending || a.Status == verdict.StatusPending:
-		c.Skipped = &junitResult{Message: why}
+		c.Skipped = &junitResult{Message: why, Body: result.Body}
 	default:
 		c.Failure = result
 	}

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/pipeline/record"
 	"securebench/internal/report"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -17,7 +19,7 @@ func TestJUnit(t *testing.T) {
 	hostile := "a\x00\x1b]]>&<b\xff\ud7ff\ufffe"
 	b := report.NewBuilder(report.Run{RunID: hostile, PackID: hostile, Evidence: "NOT VERIFIED: " + hostile, PlannedTasks: 6, PlannedAttempts: 2})
 	add := func(task string, n int, status verdict.Status, outcome verdict.Outcome, reason verdict.Reason) {
-		b.Add(report.Attempt{TaskID: task, Attempt: n, Family: hostile, Status: status, Outcome: outcome, Reason: reason, Passed: outcome == verdict.Passed, TotalMS: 1500})
+		b.Add(report.Attempt{TaskID: task, Attempt: n, Family: hostile, Status: status, Outcome: outcome, Reason: reason, Passed: outcome == verdict.Passed, TotalMS: 1500, Said: "the tests failed\n" + hostile})
 	}
 	add("one", 1, verdict.StatusPassed, verdict.Passed, "")
 	add("one", 2, verdict.StatusFailed, verdict.Failed, verdict.Reason(hostile))
@@ -53,6 +55,9 @@ func TestJUnit(t *testing.T) {
 		if s.Tests != len(s.Cases) {
 			t.Errorf("%s: %d tests, %d cases", s.Name, s.Tests, len(s.Cases))
 		}
+	}
+	if n := strings.Count(out.String(), "the tests failed\n"); n != 4 { // of all but the pass
+		t.Errorf("%d bodies say why:\n%s", n, out.String())
 	}
 	if strings.ContainsAny(out.String(), "\x00\x1b\ufffd") {
 		t.Errorf("control characters: %q", out.String())
@@ -100,5 +105,28 @@ func TestJUnitNotes(t *testing.T) {
 	}
 	if got := write(report.Run{}, verdict.NoJudge); !strings.Contains(got, `<testsuites name="securebench r" tests="2"`) || strings.Contains(got, "<skipped") {
 		t.Errorf("notes of a run that needs none:\n%s", got)
+	}
+}
+
+// TestExplain: of an attempt that did not pass, what its record says and shows of it; of an
+// answer the end.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 700)
+	for _, tt := range []struct {
+		kind        task.CandidateKind
+		shown, want string
+		passed      bool
+	}{
+		{task.Text, "so it is\nB\x1b", "wrong\nIt left:\nso it is\nB\\x1b", false},
+		{task.Text, "begin" + long + "end", "wrong\nWhat it left ends with:\n..." + long[:597] + "end", false},
+		{task.Code, "begin" + long + "end", "wrong\nWhat it left begins with:\nbegin" + long[:595] + "...", false},
+		{task.Workspace, "sha256:0", "wrong", false},
+		{task.Text, "B", "", true},
+	} {
+		e := record.Entry{Line: &record.Line{Passed: tt.passed, FailureMessage: "wrong", Candidate: record.Candidate{Kind: tt.kind, Shown: tt.shown}}}
+		if got := report.Explain(e); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.shown, got, tt.want)
+		}
 	}
 }

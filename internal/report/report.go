@@ -92,6 +92,9 @@ type Attempt struct {
 	// Biases says by name whether the verdict went as something that should not decide it.
 	Biases map[string]bool
 
+	// Said is why an attempt did not pass, with an excerpt of what it left; see [Explain].
+	Said string
+
 	read verdict.Status // what a judge came to that read the answer, "" without one
 }
 

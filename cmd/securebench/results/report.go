@@ -96,7 +96,11 @@ func (g group) report(ctx context.Context, arg string, f reportFlags) (err error
 	lines := viewer.Lines{}
 	withheld := map[int]string{} // files of attempts with what their records leave out
 	run, res, signer, err := subcommand.OpenVerified(ctx, arg, f.trust, evidence.Options{Each: func(e record.Entry) {
-		attempts = append(attempts, report.NewAttempt(e))
+		at := report.NewAttempt(e)
+		if f.junit != "" {
+			at.Said = report.Explain(e)
+		}
+		attempts = append(attempts, at)
 		if f.html != "" {
 			lines.Add(e)
 		}
