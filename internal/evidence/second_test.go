@@ -242,6 +242,24 @@ func TestSecondForgeries(t *testing.T) {
 	}
 }
 
+// TestSecondHostile: bytes that are meant for a parser end no check, and are found by both.
+func TestSecondHostile(t *testing.T) {
+	t.Parallel()
+	original := published(snapshot(t, newMaker(t, 2).make()))
+	s := newSecond(t)
+	deep := strings.Repeat("[", 100_000)
+	for name, text := range map[string]string{"a number without end": `{"format":1e999}`, "a number of many digits": `{"format":` + strings.Repeat("9", 5000) + `}`, "nesting": deep,
+		"nesting in an object": `{"engine":` + deep, "not a number": `{"format":NaN}`, "half a character": `{"agent":"\ud800"}`, "no text": "\xff\xfe", "nothing": "", "a list": "[]", "a key twice": `{"agent":"a","agent":"a"}`} {
+		for _, file := range []string{record.ManifestName, record.StatementName, record.LinesName} {
+			run := clone(original)
+			run[file] = &fstest.MapFile{Data: []byte(text + "\n"), Mode: 0o644}
+			if res := s.compare(name+" in "+file, run); res.OK() {
+				t.Errorf("%s in %s is not found", name, file)
+			}
+		}
+	}
+}
+
 // secondForgery is a forgery, with candidates that it brings along.
 type secondForgery struct {
 	forgery

@@ -241,7 +241,7 @@ class Check:  # one verification; what is wrong is in problems, as (file, line, 
                     return then(f)
             elif name not in self.run.kinds and name in FILES[:2]:
                 self.problem(name, 0, "missing")
-        except (ValueError, OSError, LookupError, RecursionError, TypeError, zipfile.BadZipFile) as e:
+        except (ValueError, OSError, LookupError, ArithmeticError, RecursionError, TypeError, zipfile.BadZipFile) as e:
             self.problem(name, 0, str(e) or "cannot be read")
 
     def manifest(self, f):
@@ -274,7 +274,7 @@ class Check:  # one verification; what is wrong is in problems, as (file, line, 
                     e = decode(raw, sorted)
                     self.wrong(self.n, "not a record in canonical form")
                 self.record(*e)
-            except (ValueError, RecursionError, TypeError) as why:
+            except (ValueError, ArithmeticError, RecursionError, TypeError) as why:
                 self.finished and self.wrong(self.n, str(why))
                 self.last = (self.last[0] + 1, "", self.n)
         self.sums[LINES], self.root = "sha256:" + whole.hexdigest(), "sha256:" + merkle(leaves).hex()
