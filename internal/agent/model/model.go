@@ -231,7 +231,7 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 	former := res.Requests
 	paid := c.account(q, res.Spending)
 	defer func() { err = c.leave(ctx, key, paid, res.Spending, err) }()
-	lane := c.pace.Lane()
+	place := c.pace.Place()
 	left, wait := limit, time.Duration(0)
 	for failures := 0; ; {
 		if err := c.patience(ctx, &res, wait); err != nil {
@@ -244,7 +244,7 @@ func (c *Client) Ask(ctx context.Context, q Question, limit time.Duration, say i
 			return res, nil
 		}
 		var t try
-		if t, wait, err = c.inTurn(ctx, lane, &res, func() (try, error) {
+		if t, wait, err = c.inTurn(ctx, place, &res, func() (try, error) {
 			return c.pay(ctx, q, key, res.Spending, paid, func() try { return c.try(ctx, q, left, say) })
 		}); err != nil {
 			return res, err

@@ -35,9 +35,9 @@ func (c *Client) patience(ctx context.Context, r *Result, wait time.Duration) er
 
 // inTurn asks when a request of the question may be sent, and returns how long to wait before
 // the next. The provider answers others until then, so that is no part of the patience.
-func (c *Client) inTurn(ctx context.Context, lane *pace.Lane, r *Result, ask func() (try, error)) (t try, wait time.Duration, err error) {
+func (c *Client) inTurn(ctx context.Context, place *pace.Place, r *Result, ask func() (try, error)) (t try, wait time.Duration, err error) {
 	began := time.Now()
-	turn, err := lane.Take(ctx, nil)
+	turn, err := place.Take(ctx, nil)
 	r.Queued += time.Since(began)
 	if err != nil {
 		return t, 0, err

@@ -6,9 +6,9 @@
 // grows by one for about as many answers as requests may be under way.
 //
 // An agent may be hostile: it may have many requests under way, whose answers it does not
-// read. So the requests of one [Lane] take nothing from another lane. Its first request
-// waits only while more lanes than the provider bears have one under way, and never for
-// longer than [MaxWait]. All others of a lane share what is left when each lane has one.
+// read. So the requests of one [Place] take nothing from another place. Its first request
+// waits only while more places than the provider bears have one under way, and never for
+// longer than [MaxWait]. All others of a place share what is left when each place has one.
 package pace
 
 import (
@@ -19,11 +19,11 @@ import (
 	"time"
 )
 
-// MaxWait is how long a lane that has no request under way waits at most, unless the
+// MaxWait is how long a place that has no request under way waits at most, unless the
 // provider itself asked for more.
 const MaxWait = time.Minute
 
-// limitedFor is for how long it counts against a lane that others succeed.
+// limitedFor is for how long it counts against a place that others succeed.
 const limitedFor = 10 * time.Minute
 
 // Pace is that of one provider. It is safe for concurrent use.
@@ -32,19 +32,19 @@ type Pace struct {
 	most int     // requests under way; 0 is no bound
 	now  float64 // how many may be
 
-	lanes   int           // that are open
-	busy    int           // lanes with a request under way
+	places  int           // that are open
+	busy    int           // places with a request under way
 	open    int           // requests under way
-	waiting int           // lanes of which a request waits for its turn
+	waiting int           // places of which a request waits for its turn
 	cut     time.Time     // when now was last cut
 	changed chan struct{} // closed when a request that waits may be sent
 
 	until time.Time // no request is sent before
-	by    *Lane     // whose answer about load set that; nil is none
-	// broken is the lane that last saw an error of the provider's that says nothing about
+	by    *Place    // whose answer about load set that; nil is none
+	// broken is the place that last saw an error of the provider's that says nothing about
 	// load, since one succeeded.
-	broken *Lane
-	last   [2]success // of two lanes, the last first
+	broken *Place
+	last   [2]success // of two places, the last first
 
 	telling sync.Mutex
 	tell    func(State)
@@ -54,7 +54,7 @@ type Pace struct {
 
 // success is a request that the provider answered.
 type success struct {
-	of   *Lane
+	of   *Place
 	sent time.Time
 }
 
@@ -91,11 +91,13 @@ func (p *Pace) Left() time.Duration {
 	return time.Until(p.until)
 }
 
-// Waiting is how many lanes have a request that waits for its turn.
-func (p *Pace) Waiting() int {
+// Counts are how many requests may be under way, 0 if nothing bounds them, how many are, and
+// of how many places one waits for its turn.
+func (p *Pace) Counts() (limit, open, waiting int) {
+	limit, _ = p.limit()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.waiting
+	return limit, p.open, p.waiting
 }
 
 // Failure is what a request met.
@@ -112,30 +114,30 @@ func (f Failure) wait() time.Duration {
 	return wait + rand.N(wait/4+1) // so that waiting requests do not come all at once
 }
 
-// failed notes that a request of a lane, which is still under way, met a failure.
+// failed notes that a request of a place, which is still under way, met a failure.
 //
-// Answers about load make every lane wait, for [MaxWait] at most, and lower the number of
-// requests under way. Any error may be of one lane's making, by what it asks for or how
+// Answers about load make every place wait, for [MaxWait] at most, and lower the number of
+// requests under way. Any error may be of one place's making, by what it asks for or how
 // often. So one makes others wait no more once the provider has answered another since; and
-// errors that say nothing about load do it only once two lanes have seen one.
-func (p *Pace) failed(l *Lane, sent time.Time, f Failure) time.Duration {
+// errors that say nothing about load do it only once two places have seen one.
+func (p *Pace) failed(pl *Place, sent time.Time, f Failure) time.Duration {
 	wait := f.wait()
 	defer p.report()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	var shared bool
-	var by *Lane
+	var by *Place
 	if f.Overloaded {
-		if now.Sub(l.limited) > limitedFor {
-			l.limited = now
+		if now.Sub(pl.limited) > limitedFor {
+			pl.limited = now
 		}
-		if shared, by = !p.answersOthers(l), l; shared && sent.After(p.cut) { // or it was sent at the former pace
+		if shared, by = !p.answersOthers(pl), pl; shared && sent.After(p.cut) { // or it was sent at the former pace
 			p.now, p.cut = max(1, math.Floor(min(p.now, float64(p.open))/2)), now
 		}
 	} else {
-		shared = p.broken != nil && p.broken != l
-		p.broken = l
+		shared = p.broken != nil && p.broken != pl
+		p.broken = pl
 	}
 	if end := now.Add(min(wait, MaxWait)); shared && end.After(p.until) {
 		p.until, p.by = end, by
@@ -143,11 +145,11 @@ func (p *Pace) failed(l *Lane, sent time.Time, f Failure) time.Duration {
 	return wait
 }
 
-// answersOthers reports whether the provider has answered a request of another lane that
+// answersOthers reports whether the provider has answered a request of another place that
 // was sent since this one was limited.
-func (p *Pace) answersOthers(l *Lane) bool {
+func (p *Pace) answersOthers(pl *Place) bool {
 	for _, s := range p.last {
-		if s.of != nil && s.of != l && !s.sent.Before(l.limited) {
+		if s.of != nil && s.of != pl && !s.sent.Before(pl.limited) {
 			return true
 		}
 	}
@@ -155,7 +157,7 @@ func (p *Pace) answersOthers(l *Lane) bool {
 }
 
 // answered notes that the provider answered a request, which is still under way.
-func (p *Pace) answered(l *Lane, sent time.Time) {
+func (p *Pace) answered(pl *Place, sent time.Time) {
 	defer p.report()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,12 +166,12 @@ func (p *Pace) answered(l *Lane, sent time.Time) {
 		p.signal()
 	}
 	p.broken = nil
-	if p.last[0].of != l {
+	if p.last[0].of != pl {
 		p.last[1] = p.last[0]
 	} else if p.last[0].sent.After(sent) {
 		return
 	}
-	p.last[0] = success{l, sent}
+	p.last[0] = success{pl, sent}
 	if p.by != nil && p.answersOthers(p.by) {
 		p.until, p.by = time.Time{}, nil
 	}

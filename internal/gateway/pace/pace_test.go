@@ -15,7 +15,7 @@ import (
 )
 
 // take begins a request at once, or fails the test.
-func take(t *testing.T, l *pace.Lane) *pace.Request {
+func take(t *testing.T, l *pace.Place) *pace.Request {
 	t.Helper()
 	began := time.Now()
 	r, err := l.Take(t.Context(), nil)
@@ -25,8 +25,8 @@ func take(t *testing.T, l *pace.Lane) *pace.Request {
 	return r
 }
 
-// waits reports whether a request of the lane waits for longer than a time.
-func waits(t *testing.T, l *pace.Lane, d time.Duration) bool {
+// waits reports whether a request of the place waits for longer than a time.
+func waits(t *testing.T, l *pace.Place, d time.Duration) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -35,14 +35,14 @@ func waits(t *testing.T, l *pace.Lane, d time.Duration) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// TestGreedyLane is the attack of an agent that has as many requests under way as it can,
-// and ends none of them. It works where those who ask have no lanes of their own.
-func TestGreedyLane(t *testing.T) {
+// TestGreedyPlace is the attack of an agent that has as many requests under way as it can,
+// and ends none of them. It works where those who ask have no places of their own.
+func TestGreedyPlace(t *testing.T) {
 	for _, weak := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			p := pace.New(4)
-			greedy, honest := p.Lane(), p.Lane()
+			greedy, honest := p.Place(), p.Place()
 			if weak {
 				honest = greedy
 			}
@@ -65,7 +65,7 @@ func TestGreedyLane(t *testing.T) {
 				t.Errorf("weak: %v, starved: %v beside %d requests", weak, starved, len(held))
 			}
 			if len(held) != 3 {
-				t.Errorf("%d requests of a lane are under way", len(held))
+				t.Errorf("%d requests of a place are under way", len(held))
 			}
 			held[0].End() // whose place another one has
 			synctest.Wait()
@@ -89,7 +89,7 @@ func TestAdapts(t *testing.T) {
 		p := set.At("provider.example", 0)
 		var all []*pace.Request
 		for range 16 {
-			all = append(all, take(t, p.Lane()))
+			all = append(all, take(t, p.Place()))
 		}
 		time.Sleep(time.Second)
 		for _, r := range all[:8] {
@@ -99,7 +99,7 @@ func TestAdapts(t *testing.T) {
 			t.Fatalf("after a burst of failures: %+v", told)
 		}
 		time.Sleep(time.Minute)
-		if l := p.Lane(); !waits(t, l, 30*time.Second) {
+		if l := p.Place(); !waits(t, l, 30*time.Second) {
 			t.Error("a ninth request does not wait")
 		}
 		for range 9 {
@@ -108,7 +108,7 @@ func TestAdapts(t *testing.T) {
 		if len(told) != 2 || told[1] != (pace.State{Limit: 9}) {
 			t.Errorf("after as many answers as may be under way: %+v", told)
 		}
-		ninth := take(t, p.Lane())
+		ninth := take(t, p.Place())
 		for _, r := range all {
 			r.End()
 		}
@@ -121,7 +121,7 @@ func TestAdapts(t *testing.T) {
 		for range 5 {
 			time.Sleep(time.Hour)
 			ninth.Failed(pace.Failure{Overloaded: true})
-			ninth = take(t, p.Lane())
+			ninth = take(t, p.Place())
 		}
 		if last := told[len(told)-1]; last.Limit != 1 {
 			t.Errorf("one request is always possible: %+v", told)
@@ -129,13 +129,13 @@ func TestAdapts(t *testing.T) {
 	})
 }
 
-// TestFirstRequest: a lane without a request under way waits for a minute at most, however
+// TestFirstRequest: a place without a request under way waits for a minute at most, however
 // few requests the provider bears and however long those of others take.
 func TestFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pace.New(0)
-		endless, other := p.Lane(), p.Lane()
-		take(t, p.Lane()).Failed(pace.Failure{Overloaded: true})
+		endless, other := p.Place(), p.Place()
+		take(t, p.Place()).Failed(pace.Failure{Overloaded: true})
 		take(t, endless)
 		began, holds := time.Now(), 0
 		r, err := other.Take(t.Context(), func(context.Context) (func(), error) {
@@ -157,7 +157,7 @@ func TestRetryAfter(t *testing.T) {
 	for asked, all := range map[time.Duration]time.Duration{20 * time.Second: 20 * time.Second, time.Hour: pace.MaxWait} {
 		synctest.Test(t, func(t *testing.T) {
 			p := pace.New(0)
-			own := take(t, p.Lane()).Failed(pace.Failure{Overloaded: true, Asked: asked})
+			own := take(t, p.Place()).Failed(pace.Failure{Overloaded: true, Asked: asked})
 			if left := p.Left(); own < asked || own > asked*5/4+1 || left < all || left > all*5/4+1 {
 				t.Errorf("asked for %v: the request waits %v, all wait %v", asked, own, left)
 			}
@@ -165,7 +165,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestOwnLimits: a lane that is limited again and again while others are answered lowers
+// TestOwnLimits: a place that is limited again and again while others are answered lowers
 // the pace of these once.
 func TestOwnLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestOwnLimits(t *testing.T) {
 			}
 		}}
 		p := set.At("provider.example", 64)
-		evil, honest := p.Lane(), p.Lane()
+		evil, honest := p.Place(), p.Place()
 		for range 60 {
 			take(t, evil).Failed(pace.Failure{Overloaded: true})
 			time.Sleep(5 * time.Second)
@@ -200,36 +200,36 @@ func testSet(t *testing.T) {
 		t.Error("paces are mixed up")
 	}
 	set.At("a", 2)
-	r := []*pace.Request{take(t, p.Lane()), take(t, p.Lane())}
-	if !waits(t, p.Lane(), time.Millisecond) {
+	r := []*pace.Request{take(t, p.Place()), take(t, p.Place())}
+	if !waits(t, p.Place(), time.Millisecond) {
 		t.Error("a third request does not wait")
 	}
 	r[0].End()
 	r[0].End()
-	take(t, p.Lane())
+	take(t, p.Place())
 	if (*pace.Set)(nil).At("a", 1) == (*pace.Set)(nil).At("a", 1) {
 		t.Error("without a set, paces are shared")
 	}
 }
 
-// TestEveryLaneHasItsFirst: whatever lanes do, those that are open have a first request at
-// once, and all requests are as many as may be, while there are no more lanes than that.
-func TestEveryLaneHasItsFirst(t *testing.T) {
+// TestEveryPlaceHasItsFirst: whatever places do, those that are open have a first request at
+// once, and all requests are as many as may be, while there are no more places than that.
+func TestEveryPlaceHasItsFirst(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			const most = 4
 			p := pace.New(most)
-			lanes := make([]*pace.Lane, rapid.IntRange(1, most).Draw(rt, "lanes"))
-			for i := range lanes {
-				lanes[i] = p.Lane()
-				defer lanes[i].Open()()
+			places := make([]*pace.Place, rapid.IntRange(1, most).Draw(rt, "places"))
+			for i := range places {
+				places[i] = p.Place()
+				defer places[i].Open()()
 			}
 			var mu sync.Mutex
-			under := map[*pace.Lane][]*pace.Request{}
+			under := map[*pace.Place][]*pace.Request{}
 			for range rapid.IntRange(1, 30).Draw(rt, "steps") {
-				l := rapid.SampledFrom(lanes).Draw(rt, "lane")
+				l := rapid.SampledFrom(places).Draw(rt, "place")
 				if rapid.Bool().Draw(rt, "ends") {
 					mu.Lock()
 					if n := len(under[l]); n > 0 {
@@ -248,7 +248,7 @@ func TestEveryLaneHasItsFirst(t *testing.T) {
 				}
 				synctest.Wait()
 				all, idle := 0, 0
-				for _, l := range lanes {
+				for _, l := range places {
 					if n := len(under[l]); n > 0 {
 						all += n
 					} else {
@@ -256,10 +256,10 @@ func TestEveryLaneHasItsFirst(t *testing.T) {
 					}
 				}
 				if all+idle > most {
-					rt.Fatalf("%d requests leave no room for the first ones of %d lanes", all, idle)
+					rt.Fatalf("%d requests leave no room for the first ones of %d places", all, idle)
 				}
 			}
-			for _, l := range lanes {
+			for _, l := range places {
 				if len(under[l]) == 0 {
 					take(t, l)
 				}

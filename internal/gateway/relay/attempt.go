@@ -16,7 +16,7 @@ import (
 // Attempt serves the agent of one attempt.
 type Attempt struct {
 	relay   *Relay
-	lane    *pace.Lane
+	place   *pace.Place
 	hold    func(ctx context.Context) (release func(), err error)
 	token   string
 	record  func(ledger.Entry) // nil if there is no ledger
@@ -47,7 +47,7 @@ func (a *Attempt) Serve(ctx context.Context, ln net.Listener) error {
 // once; ctx is the life of the agent.
 func (a *Attempt) Handler(ctx context.Context) *Handler {
 	a.life = ctx
-	context.AfterFunc(ctx, a.lane.Open())
+	context.AfterFunc(ctx, a.place.Open())
 	return NewHandler(a.serve)
 }
 

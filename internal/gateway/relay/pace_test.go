@@ -48,7 +48,7 @@ func TestGreedyAgent(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				greedy, honest := start(t, r), start(t, r)
 				if weak {
-					honest.lane = greedy.lane
+					honest.place = greedy.place
 				}
 				greedy.Handler(ctx)
 				honest.Handler(ctx)

@@ -134,6 +134,9 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
+// Counts are those of the provider's pace, as [pace.Pace.Counts] has them.
+func (r *Relay) Counts() (limit, open, waiting int) { return r.pace.Counts() }
+
 // String returns the name of the type: the key must not be printed.
 func (r *Relay) String() string { return "relay.Relay" }
 
@@ -195,7 +198,7 @@ type Options struct {
 
 // Open begins an attempt.
 func (r *Relay) Open(o Options) *Attempt {
-	a := &Attempt{relay: r, lane: r.pace.Lane(), hold: o.Hold, token: o.Token, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
+	a := &Attempt{relay: r, place: r.pace.Place(), hold: o.Hold, token: o.Token, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
 	if o.Ledger != nil {
 		a.record = o.Ledger.Add
 	}

@@ -26,7 +26,7 @@ const maxError = 64 << 10
 func (a *Attempt) send(ctx context.Context, x *exchange, req wire.Request, header http.Header) (*http.Response, *refusal) {
 	p := &patience{attempt: a, x: x}
 	defer func() { p.hold.end() }()
-	for wait := a.lane.Left(); ; {
+	for wait := a.place.Left(); ; {
 		turn, err := p.turn(ctx, wait)
 		if err != nil {
 			return nil, a.giveUp(ctx, x, err)
@@ -166,18 +166,18 @@ func (p *patience) failed(ctx context.Context) {
 
 // turn waits until the request may be sent, which is not before a time has passed.
 func (p *patience) turn(ctx context.Context, wait time.Duration) (*pace.Request, error) {
-	lane := p.attempt.lane
+	place := p.attempt.place
 	for pauses := 1; wait > 0; pauses++ {
 		if err := p.wait(ctx, wait); err != nil {
 			return nil, err
 		}
 		// Another request may have failed meanwhile. But those that fail all the
 		// time must not keep this one from ever being tried.
-		if wait = lane.Left(); pauses%3 == 0 || p.last {
+		if wait = place.Left(); pauses%3 == 0 || p.last {
 			break
 		}
 	}
-	return lane.Take(ctx, func(ctx context.Context) (func(), error) {
+	return place.Take(ctx, func(ctx context.Context) (func(), error) {
 		release, err := p.attempt.holdTurn(ctx)
 		if err != nil {
 			return nil, err

@@ -58,7 +58,10 @@ func TestOnePace(t *testing.T) {
 				ended <- err
 			}()
 			host := strings.TrimPrefix(h.URL, "http://")
-			awaittest.Until(t, "the judge to wait", func() bool { return paces.At(host, 0).Waiting() == 1 })
+			awaittest.Until(t, "the judge to wait", func() bool {
+				_, _, n := paces.At(host, 0).Counts()
+				return n == 1
+			})
 			if n := asked.Load(); n != 1 {
 				t.Errorf("%d requests are under way", n)
 			}

@@ -99,6 +99,12 @@ func (h *Hub) metrics() []byte {
 	if h.Desk != nil {
 		e.begin("relay_microusd_total", "counter", "Cost of agents' requests to their provider, in millionths of a US dollar.")
 		e.value("relay_microusd_total", float64(h.Desk.MicroUSD()))
+		limit, open, waiting := h.Desk.Counts()
+		e.begin("relay_requests", "gauge", "Requests to agents' provider that are under way, and agents of which one waits for its turn.")
+		e.value("relay_requests", float64(open), "state", "running")
+		e.value("relay_requests", float64(waiting), "state", "waiting")
+		e.begin("relay_requests_limit", "gauge", "Requests that may be under way at the provider; 0 is no bound.")
+		e.value("relay_requests_limit", float64(limit))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

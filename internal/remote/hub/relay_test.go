@@ -156,6 +156,11 @@ func TestFencedRelay(t *testing.T) {
 	if text := "securebench_relay_microusd_total " + strconv.FormatInt(want, 10) + "\n"; !strings.Contains(string(h.metrics()), text) {
 		t.Errorf("the metrics lack %q", text)
 	}
+	for _, text := range []string{`relay_requests{state="running"} 0`, `relay_requests{state="waiting"} 0`, "relay_requests_limit 0"} {
+		if !strings.Contains(string(h.metrics()), "\nsecurebench_"+text+"\n") {
+			t.Errorf("the metrics lack %q", text)
+		}
+	}
 }
 
 // TestReturnedRelay: a worker that leaves returns its job, whose agent had used something.

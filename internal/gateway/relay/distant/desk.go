@@ -146,6 +146,9 @@ func (d *Desk) MicroUSD() int64 {
 	return sum
 }
 
+// Counts are those of the provider's pace, as [relay.Relay.Counts] has them.
+func (d *Desk) Counts() (limit, open, waiting int) { return d.relay.Counts() }
+
 // ServeHTTP serves the bearers of tickets below [Prefix].
 func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest, _ := strings.CutPrefix(r.URL.Path, Prefix)
