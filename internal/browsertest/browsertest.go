@@ -208,6 +208,7 @@ func (b *Browser) Eval(expression string, into any) {
 	}
 }
 
+// Text returns what an expression of the page gives, as text.
 func (b *Browser) Text(expression string) (s string) {
 	b.t.Helper()
 	b.Eval("String("+expression+")", &s)

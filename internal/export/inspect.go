@@ -148,10 +148,10 @@ func (a *attempt) sample() (sample, summary object) {
 		"metadata": object{"outcome": a.Outcome, "containment": a.Containment, "labels": a.Labels, "candidate": a.Digests.Candidate}}
 	metadata := object{"index": a.Index, "family": a.TaskType, "outcome": a.Outcome, "failure_reason": a.FailureReason, "failure_phase": a.FailurePhase,
 		"containment": a.Containment, "labels": a.Labels}
-	messages := a.messages()
+	messages, usage := a.messages(), object{}
+	addUsage(usage, a)
 	common := object{"id": a.TaskID, "epoch": a.Attempt, "target": "", "metadata": metadata, "scores": object{is.Basis.String(): score},
-		"model_usage": object{}, "total_time": float64(a.Timings["total"]) / 1000}
-	addUsage(common["model_usage"].(object), a) //nolint:forcetypeassert // it is made above
+		"model_usage": usage, "total_time": float64(a.Timings["total"]) / 1000}
 	sample, summary = object{}, object{"completed": true, "message_count": len(messages), "input": cut(a.question())}
 	for k, v := range common {
 		sample[k], summary[k] = v, v
@@ -219,8 +219,8 @@ func (a *attempt) messages() []object {
 	}
 	var out []object
 	for _, t := range turns(a.steps) {
-		switch {
-		case t.role == "system" || t.role == "user":
+		switch t.role {
+		case "system", "user":
 			out = append(out, object{"role": t.role, "content": t.text})
 		default:
 			out = append(out, t.assistant())

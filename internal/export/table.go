@@ -77,13 +77,13 @@ func (a *attempt) row() Row {
 		Requests: of(a.Usage, "requests"), InputTokens: of(a.Usage, "input_tokens"), CachedTokens: of(a.Usage, "cached_input_tokens"),
 		OutputTokens: of(a.Usage, "output_tokens"), ToolCalls: of(a.Usage, "tool_calls")}
 	if a.Status != verdict.StatusPending {
-		score := a.Line.Score()
+		score := a.Score()
 		r.Passed, r.Score = &a.Passed, &score
 	}
-	if a.Line.Measure != nil {
-		r.Measure, r.MeasureValue = a.Line.Measure.Name, &a.Line.Measure.Value
+	if a.Measure != nil {
+		r.Measure, r.MeasureValue = a.Measure.Name, &a.Measure.Value
 	}
-	if j := a.Line.Judge; j != nil {
+	if j := a.Judge; j != nil {
 		votes, passed := int64(len(j.Votes)), int64(j.Passed)
 		r.Judge, r.JudgeVotes, r.JudgePassed = j.Model, &votes, &passed
 	}

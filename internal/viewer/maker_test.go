@@ -185,7 +185,7 @@ func serve(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	s := &Server{Library: l, Version: "0"}
-	if err := s.Listen("127.0.0.1:0"); err != nil {
+	if err := s.Listen(t.Context(), "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

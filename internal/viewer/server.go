@@ -34,12 +34,12 @@ type Server struct {
 }
 
 // Listen opens the address of a server, which must be one of this machine's loopback.
-func (s *Server) Listen(address string) (err error) {
+func (s *Server) Listen(ctx context.Context, address string) (err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || !loopback.IsHost(host) {
 		return fmt.Errorf("%s is no address of this machine alone: give 127.0.0.1 and a port, such as 127.0.0.1:8080", redact.Quote(address))
 	}
-	if s.listener, err = net.Listen("tcp", address); err != nil {
+	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	if a, ok := s.listener.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {

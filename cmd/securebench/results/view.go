@@ -67,7 +67,7 @@ func (g group) view(ctx context.Context, dir string, f viewFlags) error {
 		return fault.As(fault.Refused, library.Export(ctx, f.export, g.Version))
 	}
 	s := &viewer.Server{Library: library, Version: g.Version}
-	if err := s.Listen(f.listen); err != nil {
+	if err := s.Listen(ctx, f.listen); err != nil {
 		return fault.As(fault.Usage, err)
 	}
 	if _, err := fmt.Fprintf(g.Stdout, "%s\n", s.Address()); err != nil {

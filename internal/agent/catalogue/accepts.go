@@ -160,7 +160,7 @@ func (c Config) refuses(config map[string]any, own any, above []string) string {
 		_, mineIsMap := mine.(map[string]any)
 		switch at := strings.Join(here, "."); {
 		case slices.ContainsFunc(c.Refuse, func(p string) bool { return covers(strings.Split(p, "."), here, isMap) }),
-			set && !(isMap && mineIsMap), len(c.Each) > 0 && !plainPattern.MatchString(name),
+			set && (!isMap || !mineIsMap), len(c.Each) > 0 && !plainPattern.MatchString(name),
 			slices.Contains([]string{"__proto__", "constructor", "prototype"}, name): // which JavaScript would merge into everything
 			return at
 		}

@@ -70,7 +70,7 @@ func New(t testing.TB, sets map[string]*Set) *Server {
 	mux.HandleFunc("GET /api/datasets/{owner}/{name}/tree/{revision}", s.tree)
 	mux.HandleFunc("GET /datasets/{owner}/{name}/resolve/{revision}/{path...}", s.resolve)
 	s.Server = httptest.NewServer(mux)
-	t.Cleanup(s.Server.Close)
+	t.Cleanup(s.Close)
 	t.Cleanup(s.store.Close)
 	return s
 }
