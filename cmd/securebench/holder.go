@@ -5,13 +5,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/internal/sandbox/acp"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/initproc"
 )
 
 // helperCommands are what engines start inside sandboxes, from a copy of this
 // binary: the server of a workspace, the first process of a sandbox that runs
-// several commands, a wait for a service, and a look for a command.
+// several commands, a wait for a service, a look for a command, and the client of an
+// agent that speaks the agent client protocol.
 func helperCommands() []*cobra.Command {
 	var owner string
 	var grants []string
@@ -29,5 +31,7 @@ func helperCommands() []*cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			return initproc.AnswerLookup(os.Stdout, args[0], os.Getenv("PATH"))
 		}}
-	return []*cobra.Command{serve, first, wait, look}
+	speak := &cobra.Command{Use: "sandbox-acp PROMPT COMMAND…", Hidden: true, Args: cobra.MinimumNArgs(2), DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error { return acp.Run(c.Context(), args[0], args[1:], os.Stdout) }}
+	return []*cobra.Command{serve, first, wait, look, speak}
 }

@@ -54,6 +54,7 @@ type Options struct {
 	Agent   catalogue.Agent
 	Version string // of its program; "" is latest
 	API     string // that it speaks; "" is its first
+	ACP     bool   // it is spoken to with the agent client protocol
 	Model   string // that it asks for; "" is one of its own, or a name that nobody has
 	Image   string // of the row
 	Dir     string // where the run is kept; "" keeps nothing
@@ -175,6 +176,9 @@ func (o Options) harness(address string) (h config.Harness, err error) {
 	settings := map[string]any{"model": cmp.Or(o.Model, o.Agent.Models.Default, someModel), "base_url": address}
 	if o.API != "" {
 		settings["api"] = o.API
+	}
+	if o.ACP {
+		settings["protocol"] = "acp"
 	}
 	text, err := json.Marshal(settings, json.Deterministic(true))
 	if err != nil {

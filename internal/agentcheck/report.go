@@ -65,7 +65,7 @@ func (o Options) report(m record.Manifest, line *record.Line, requests []scripte
 	add("relay", relayed(line, r.API, requests) == "", cmp.Or(relayed(line, r.API, requests), asked(line, r.API)))
 	calls := line.Usage["tool_calls"]
 	add("tools", calls > 0, console.Plural(int(calls), "call")+" of tools by its model")
-	if o.Agent.Format() != nil {
+	if o.ACP || o.Agent.ACP != nil && len(o.Agent.Command) == 0 || o.Agent.Format() != nil {
 		steps := line.Usage["steps"]
 		add("output", steps > 0, console.Plural(int(steps), "step")+" in what it prints")
 	}
@@ -93,7 +93,7 @@ func relayed(line *record.Line, api string, requests []scripted.Request) string 
 	}
 	for _, r := range requests {
 		switch {
-		case r.Refused != "":
+		case r.Refused != "" && len(r.Tools) > 0: // without tools it is for something beside the task, such as a title
 			return "a provider would refuse what it asked: " + r.Refused
 		case string(r.API) != api:
 			return fmt.Sprintf("it asked in %s, and its description says %s", r.API, api)

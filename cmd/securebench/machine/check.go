@@ -46,6 +46,7 @@ func (g agentGroup) checkCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.options.API, "api", "", "`API` that it speaks: responses, chat, messages or gemini (default its first)")
+	fl.BoolVar(&f.options.ACP, "acp", false, "speak to it with the agent client protocol, as protocol: acp does")
 	fl.StringVar(&f.options.Model, "model", "", "`MODEL` that it asks for (default its own, or one that nobody has)")
 	fl.StringVar(&f.options.Image, "image", agentcheck.DefaultImage, "`IMAGE` of the row, with Python")
 	fl.StringVarP(&f.options.Dir, "output-dir", "o", "", "keep the run in `DIR`, for securebench show (default it is not kept)")

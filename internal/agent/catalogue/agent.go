@@ -19,6 +19,8 @@ type Agent struct {
 	Models    Models     `json:"models"`
 	// Command is what an attempt runs, and Version what prints the program's version.
 	Command []Item `json:"command"`
+	// ACP is another way in, or the only one; nil if there is none.
+	ACP     *ACP   `json:"acp"`
 	Version []Item `json:"version"`
 	Env     []Item `json:"env"` // NAME=VALUE
 	// Owns are prefixes of variables that set the agent up, which rows and operators

@@ -61,6 +61,8 @@ func TestBadDescriptions(t *testing.T) {
 		{"{prompt}", "{promt}", "the placeholder {promt} is not known"},
 		{`["{program}", "{prompt}"]`, "[{if: rain, then: [x]}]", `if: "rain" is not known`},
 		{`["{program}", "{prompt}"]`, "[{if: external_tools, do: [x]}]", "a.yaml:5:"},
+		{"command:", "acp: {command: []}\ncommand:", "acp: command: there is none"},
+		{"command: [", "acps: [", "a.yaml:5:"},
 		{"command:", "env: [PATH=/x]\ncommand:", `env: "PATH=/x": want NAME=VALUE`},
 		{"command:", "env: [https_proxy=x]\ncommand:", `env: "https_proxy=x": want NAME=VALUE`},
 		{"command:", "files: [{path: '{home}/../x', text: y}]\ncommand:", "does not lie below {home}"},

@@ -59,8 +59,10 @@ func (a Agent) check() error {
 		return errors.New("name: want small letters and digits, with - or _ between them")
 	case a.About == "" || strings.ContainsAny(a.About, "\r\n"):
 		return errors.New("about: want one line")
-	case len(a.Command) == 0:
+	case len(a.Command) == 0 && a.ACP == nil:
 		return errors.New("command: there is none")
+	case a.ACP != nil && len(a.ACP.Command) == 0:
+		return errors.New("acp: command: there is none")
 	case len(a.Providers) == 0:
 		return errors.New("providers: there is none")
 	}
@@ -162,7 +164,7 @@ func (a Agent) checkTexts() error {
 			return fmt.Errorf("files: %q does not lie below {home}", f.Path)
 		}
 	}
-	for _, it := range slices.Concat(a.Command, a.Version, a.Env) {
+	for _, it := range slices.Concat(append(a.commands(), a.Version, a.Env)...) {
 		name := strings.TrimPrefix(it.If, "not ")
 		if it.If != "" && name != ExternalTools && name != NamedModel {
 			return fmt.Errorf("if: %q is not known: want %s or %s, with not before it or without", it.If, ExternalTools, NamedModel)
@@ -184,8 +186,10 @@ func (a Agent) checkTexts() error {
 			return fmt.Errorf("settings: %q: want words for one of %s", name, strings.Join(SettingNames(), ", "))
 		}
 	}
-	if placed := slices.ContainsFunc(a.Command, func(it Item) bool { return it.If == "" && slices.Contains(it.Then, "{settings}") }); placed != a.settable() {
-		return errors.New("settings: want them or what operators may add, and {settings} in the command, or neither")
+	for _, command := range a.commands() {
+		if placed := slices.ContainsFunc(command, func(it Item) bool { return it.If == "" && slices.Contains(it.Then, "{settings}") }); placed != a.settable() {
+			return errors.New("settings: want them or what operators may add, and {settings} in each command, or neither")
+		}
 	}
 	if err := a.Accepts.check(); err != nil {
 		return fmt.Errorf("accepts: %w", err)
@@ -204,4 +208,15 @@ func (a Agent) checkVariables() error {
 		}
 	}
 	return nil
+}
+
+// commands are those by which an agent can be started.
+func (a Agent) commands() (out [][]Item) {
+	if len(a.Command) > 0 {
+		out = append(out, a.Command)
+	}
+	if a.ACP != nil {
+		out = append(out, a.ACP.Command)
+	}
+	return out
 }

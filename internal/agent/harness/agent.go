@@ -54,6 +54,7 @@ type agent struct {
 	settings []string // of the configuration, as words of the command
 	turns    int64    // that it may take, 0 for any
 	added    catalogue.Added
+	acp      bool   // it is spoken to with the agent client protocol
 	files    *Files // nil for none
 }
 
@@ -114,9 +115,13 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	if named {          // which has its version beside its name
 		choice = "api"
 	}
+	acp := named && (of.ACP != nil && len(of.Command) == 0 || p.acp(of.Name, of.ACP != nil))
 	known := append([]string{"model", choice, "task_file", "timeout_seconds", "allowed_domains", "allow_private",
 		"budget", "prices", "max_connections", "allow_external_tools"}, addressKeys()...)
 	known = append(append(known, catalogue.SettingNames()...), "args", "config", "mcp", "files")
+	if named {
+		known = append(known, "protocol")
+	}
 	small := ""
 	if of.Models.Small {
 		known = append(known, "small_model")
@@ -125,7 +130,10 @@ func (p *parser) agent(of catalogue.Agent, c config.Harness) Harness {
 	p.closed(known...)
 	p.own = of.Owns
 	by := p.speaks(of, named)
-	a := &agent{Agent: of, provider: by, relay: *p.relay(by.API, by.BaseURL, of.Models.Default, small), format: of.Format()}
+	a := &agent{Agent: of, provider: by, relay: *p.relay(by.API, by.BaseURL, of.Models.Default, small), format: of.Format(), acp: acp}
+	if acp {
+		a.format = catalogue.ACPFormat(of.Name)
+	}
 	a.version, a.taskFile = p.version(c, named), p.path("task_file", workspace.DefaultTaskFile)
 	a.settings, a.files = p.settings(of), p.files()
 	if n, _ := p.get("max_turns"); n != nil {
@@ -262,8 +270,16 @@ func (a *agent) Needs() Needs {
 	r := a.relay
 	r.Prices = maps.Clone(r.Prices)
 	v := a.values("")
-	return Needs{Argv: v.Expand(a.Command[:1]), Env: slices.Clone(a.env), Overlays: a.overlays(), Version: v.Expand(a.Version),
+	return Needs{Argv: v.Expand(a.start()[:1]), Env: slices.Clone(a.env), Overlays: a.overlays(), Version: v.Expand(a.Version),
 		Relay: &r, Domains: slices.Clone(a.domains), Private: slices.Clone(a.private), Output: a.format, Files: a.files}
+}
+
+// start is what an attempt starts.
+func (a *agent) start() []catalogue.Item {
+	if a.acp {
+		return a.ACP.Command
+	}
+	return a.Command
 }
 
 // target is where the agent's program is mounted.
@@ -367,7 +383,10 @@ func (a *agent) run(p *Plan, prompt string) {
 	if a.files != nil {
 		p.FilesDir, p.Env = FilesDir, append(p.Env, filesVar+"="+FilesDir)
 	}
-	p.Argv, p.Home, p.TokenEnv, p.Output = v.Expand(a.Command), a.home(), a.provider.Keys[0], n.Output
+	p.Argv, p.Home, p.TokenEnv, p.Output = v.Expand(a.start()), a.home(), a.provider.Keys[0], n.Output
+	if a.acp {
+		p.Argv = client(prompt, p.Argv)
+	}
 	p.Env = slices.Concat(p.Env, []string{"HOME=" + a.home()}, v.Expand(a.Env), gatewayVariables(a.domains, true))
 	for _, f := range a.Files {
 		p.Files = append(p.Files, catalogue.File{Path: v.Text(f.Path), Text: v.Text(f.Text)})

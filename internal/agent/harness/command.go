@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"securebench/internal/agent/catalogue"
 	"securebench/internal/config"
 	"securebench/internal/pathname"
 	"securebench/internal/source"
@@ -30,6 +31,7 @@ type command struct {
 	image        string // instead of the rows' image
 	relay        *Relay // nil without a provider
 	key          string // the variable that gets the relay's token
+	acp          bool   // it speaks the agent client protocol
 }
 
 // ParseCommand reads the section of the operator's own command.
@@ -37,7 +39,7 @@ func ParseCommand(c config.Harness) (Harness, source.Problems) { return parse(c,
 
 func parseCommand(p *parser) Harness {
 	p.closed("command", "artifact_path", "task_file", "timeout_seconds", "allowed_domains", "allow_private", "files", "requirements", "image",
-		"model", "api", "base_url", "headers", "allow_plain_http", "auth", "budget", "prices", "max_connections", "allow_external_tools")
+		"model", "api", "base_url", "headers", "allow_plain_http", "auth", "budget", "prices", "max_connections", "allow_external_tools", "protocol")
 	c := &command{
 		argv:         p.argv(),
 		taskFile:     p.path("task_file", workspace.DefaultTaskFile),
@@ -61,6 +63,10 @@ func parseCommand(p *parser) Harness {
 		p.credential(&c.relay.Address, api.key, key)
 	} else {
 		c.env, _ = p.forwarded()
+	}
+	if c.acp = p.acp("command", true); c.acp && c.relay == nil {
+		n, what := p.get("protocol")
+		p.ps.Add(n.Pos, "add harness.config.model, with which the command has a provider", "%s is for agents with a provider", what)
 	}
 	if overlap(c.taskFile, c.artifactPath) {
 		n, what := p.get("artifact_path")
@@ -110,6 +116,9 @@ func (c *command) Needs() Needs {
 		r.Prices, r.Also = maps.Clone(r.Prices), slices.Clone(r.Also)
 		n.Relay = &r
 	}
+	if c.acp {
+		n.Output = catalogue.ACPFormat("agent")
+	}
 	return n
 }
 
@@ -147,7 +156,10 @@ func (c *command) Plan(v task.AgentView) (Plan, error) {
 	}
 	n := c.Needs()
 	p.Argv, p.EnvNames, p.ArtifactPath = n.Argv, n.Env, c.artifactPath
-	p.Domains, p.Private, p.Relay = n.Domains, n.Private, n.Relay
+	p.Domains, p.Private, p.Relay, p.Output = n.Domains, n.Private, n.Relay, n.Output
+	if c.acp {
+		p.Argv = client(prompt(v, p), n.Argv)
+	}
 	if c.files != nil {
 		p.FilesDir, p.Env = FilesDir, append(p.Env, filesVar+"="+FilesDir)
 	}

@@ -210,7 +210,7 @@ func TestParseProblems(t *testing.T) {
 		"number":     {"command", `{command: 5}`, "h.yaml:1:11: harness.config.command must be a non-empty string or a non-empty list of strings"},
 		"NUL":        {"command", `{command: "a\0"}`, "h.yaml:1:11: harness.config.command contains a NUL character"},
 		"all at once": {"command", `{cmd: x, Task_file: y, task_file: ../x, artifact_path: eval/x, timeout_seconds: 0, allowed_domains: [a, "*.com"]}`,
-			`h.yaml:1:2: harness.config contains unsupported field "cmd" (known: command, artifact_path, task_file, timeout_seconds, allowed_domains, allow_private, files, requirements, image, model, api, base_url, headers, allow_plain_http, auth, budget, prices, max_connections, allow_external_tools)
+			`h.yaml:1:2: harness.config contains unsupported field "cmd" (known: command, artifact_path, task_file, timeout_seconds, allowed_domains, allow_private, files, requirements, image, model, api, base_url, headers, allow_plain_http, auth, budget, prices, max_connections, allow_external_tools, protocol)
 h.yaml:1:10: harness.config has field "Task_file" in the wrong case (write task_file)
 h.yaml:1:1: harness.config.command is required
 h.yaml:1:35: harness.config.task_file "../x": path must not contain ".."

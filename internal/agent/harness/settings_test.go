@@ -32,6 +32,7 @@ func TestAgentProblems(t *testing.T) {
 		"server's name":     {"m, mcp: {'a.b': {command: [x]}}", `1:18: harness.config.mcp: "a.b" cannot be the name of a server (use letters, digits, - and _)`},
 		"server":            {"m, mcp: {a: {command: x, url: y}}", "1:34: harness.config.mcp.a contains unsupported field \"url\" (known: command, env)\nh.yaml:1:21: harness.config.mcp.a.command must be a non-empty list of strings (write one such as docs: {command: [python3, '{files}/docs.py']})"},
 		"server's variable": {"m, mcp: {a: {command: [x], env: {'A=B': c}}}", `1:42: harness.config.mcp.a.env: "A=B" is not a variable, or its value is too long or has a NUL`},
+		"protocol":          {"m, protocol: acp", `1:12: harness.config contains unsupported field "protocol" (known: model, version, task_file, timeout_seconds, allowed_domains, allow_private, budget, prices, max_connections, allow_external_tools, base_url, headers, allow_plain_http, auth, reasoning_effort, max_turns, system_prompt, args, config, mcp, files)`},
 		"external":          {"m, allow_external_tools: yes", "1:34: harness.config.allow_external_tools must be true or false, not yes"},
 		"auth":              {"m, auth: subscription", "1:18: harness.config.auth must be api_key or none (write auth: api_key and set the key in the environment or the env file; subscription logins are not supported)"},
 
