@@ -52,6 +52,14 @@ const sb = {};
     return e;
   };
 
+  // redraw fills an element anew, and leaves the focus where it was.
+  sb.redraw = function (e, ...children) {
+    const focused = e.contains(document.activeElement) && document.activeElement.dataset.focus;
+    sb.fill(e, children);
+    const again = focused && Array.from(e.querySelectorAll("[data-focus]")).find((c) => c.dataset.focus === focused);
+    if (again) again.focus();
+  };
+
   const percent = (x) => (100 * x).toFixed(1) + " %";
   sb.percent = percent;
 
@@ -81,7 +89,7 @@ const sb = {};
     const head = columns.map((c) => {
       if (!c.sort || !sorted) return sb.h("th", { scope: "col", role: "columnheader", class: c.number && "number" }, c.name);
       const down = current === "-" + c.sort, up = current === c.sort;
-      const button = sb.h("button", { type: "button", class: "sort", on: { click: () => sorted(up ? "-" + c.sort : c.sort) } },
+      const button = sb.h("button", { type: "button", class: "sort", "data-focus": "sort " + c.sort, on: { click: () => sorted(up ? "-" + c.sort : c.sort) } },
         c.name, sb.h("span", { "aria-hidden": "true", class: "arrow" }, up ? "▲" : down ? "▼" : ""));
       return sb.h("th", { scope: "col", role: "columnheader", class: c.number && "number", "aria-sort": up ? "ascending" : down ? "descending" : "none" }, button);
     });
@@ -122,7 +130,7 @@ const sb = {};
   // pager leads through pages.
   sb.pager = function (page, pages, go) {
     if (pages < 2) return null;
-    const button = (name, to) => sb.h("button", { type: "button", disabled: to < 1 || to > pages, on: { click: () => go(to) } }, name);
+    const button = (name, to) => sb.h("button", { type: "button", "data-focus": "page " + name, disabled: to < 1 || to > pages, on: { click: () => go(to) } }, name);
     return sb.h("nav", { class: "pager", "aria-label": "pages" }, button("first", page > 1 ? 1 : 0), button("previous", page - 1),
       sb.h("span", {}, "page " + page + " of " + pages), button("next", page + 1), button("last", page < pages ? pages : pages + 1));
   };

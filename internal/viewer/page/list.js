@@ -45,7 +45,7 @@
     { name: "attempts", number: true, cell: (r) => r.recorded + " / " + r.planned },
     { name: "began (UTC)", sort: "started", cell: (r) => when(r) },
     sb.source.compare ? { name: "compare", cell: (r) => {
-      const box = sb.h("input", { type: "checkbox", "aria-label": "compare " + r.path, on: { change: () => pick(r.id, box.checked) } });
+      const box = sb.h("input", { type: "checkbox", "aria-label": "compare " + r.path, "data-focus": "compare " + r.id, on: { change: () => pick(r.id, box.checked) } });
       box.checked = picked.includes(r.id);
       return box;
     } } : null,
@@ -65,11 +65,8 @@
     function draw() {
       const runs = chosen(list.runs, by);
       found.textContent = runs.length + " of " + sb.plural(list.runs.length, "run") + (list.more ? "; there are more than are listed" : "");
-      const focused = document.activeElement && document.activeElement.getAttribute("aria-label");
       sb.fill(compared, picked().length > 1 ? sb.h("a", { class: "button", href: sb.address("compare", [], { runs: picked().join("\n") }) }, "compare " + sb.plural(picked().length, "run")) : sb.source.compare ? sb.h("span", { class: "soft" }, "Choose two or more runs to compare them.") : null);
-      sb.fill(results, runs.length ? sb.table("runs", columns(picked(), pick), runs, by.sort || "path", (sort) => go({ sort: sort })) : null);
-      const again = focused && Array.from(results.querySelectorAll("[aria-label]")).find((e) => e.getAttribute("aria-label") === focused);
-      if (again) again.focus();
+      sb.redraw(results, runs.length ? sb.table("runs", columns(picked(), pick), runs, by.sort || "path", (sort) => go({ sort: sort })) : null);
     }
     function drawControls() {
       sb.fill(controls, sb.search("search", by.q, (q) => go({ q: q })),

@@ -47,5 +47,5 @@
       { name: "gate", cell: (d) => sb.foreign(d.gate) }, { name: "method", cell: (d) => sb.foreign(d.method) },
       { name: "reason", cell: (d) => (d.reason ? sb.foreign(d.reason) : null) }, { name: "status", number: true, cell: (d) => d.status || "" },
       { name: "sent", number: true, cell: (d) => sb.bytes(d.sent || 0) }, { name: "received", number: true, cell: (d) => sb.bytes(d.received || 0) },
-      { name: "at", cell: (d) => d.began }], n.decisions)];
+      { name: "at", number: true, cell: (d) => d.began }], n.decisions)];
 }
