@@ -121,6 +121,8 @@ func (a *app) driveError(err error, r *run.Run, sum pipeline.Summary) error {
 			note = " while the engine did not answer: the next start cleans up"
 		}
 		return fault.Errorf(kind, "interrupted after %d of %d%s; the records are kept in %s%s", sum.Total, sum.Planned.All, note, lines, resume)
+	case errors.Is(err, pipeline.ErrDrained):
+		return fault.Errorf(kind, "drained after %d of %d; the records are kept in %s%s", sum.Total, sum.Planned.All, lines, resume)
 	case errors.As(err, new(*pipeline.SpentError)):
 		return fault.Errorf(kind, "stopped after %d of %d: %s; the records are kept in %s; raise the budget, then: %s", sum.Total, sum.Planned.All, firstLine(err), lines, a.resumeCommand())
 	case kind == fault.Interrupted: // by the run itself

@@ -38,7 +38,7 @@ func (f *runFlags) options(c *cobra.Command, args []string) (o run.Options, err 
 	if err := f.check(c); err != nil {
 		return o, err
 	}
-	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent, KeepGoing: f.keepGoing,
+	o = run.Options{Families: families.All(), Limit: f.limit, Strict: f.strict, ShowAgent: f.showAgent, Steer: steered, KeepGoing: f.keepGoing,
 		Version: buildVersion(), Mode: run.Mode(f.resume)}
 	o.Prepare = f.prepare
 	if c.Flags().Changed("shard") {

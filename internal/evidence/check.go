@@ -425,6 +425,8 @@ func (c *check) extras(folder string) {
 			return fs.SkipAll
 		case err != nil:
 			c.unreadable(name, err)
+		case name == record.ControlName && c.Unfinished && e.Type() == fs.ModeSocket:
+			return nil // it goes on, or was killed
 		case !e.IsDir() && !e.Type().IsRegular():
 			c.problem(name, 0, "not a regular file")
 		case !c.named[name] && c.Unfinished:

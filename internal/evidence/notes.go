@@ -35,6 +35,7 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 	if n := m.FormerRuns; n > 0 {
 		out = append(out, fmt.Sprintf("former runs in the same directory: %d", n))
 	}
+	out = append(out, steerRemarks(m.Steered)...)
 	out = append(out, shardRemarks(m.Shards)...)
 	for _, r := range m.ResumedFrom {
 		line := fmt.Sprintf("resumed at %s; records kept: %d", redact.Escape(r.At), r.Kept)
@@ -42,6 +43,22 @@ func (r *Result) Remarks(reg family.Registry) (out []string) {
 			line += fmt.Sprintf(", %s %d", redact.Escape(reason), r.Rerun[reason])
 		}
 		out = append(out, line)
+	}
+	return out
+}
+
+// steerRemarks says how a run was changed while it went on.
+func steerRemarks(all []record.Steered) (out []string) {
+	const most = 20
+	for _, s := range all[:min(len(all), most)] {
+		line := "changed at " + redact.Escape(s.At) + " while it went on: " + redact.Escape(s.Act)
+		if s.Workers > 0 {
+			line += fmt.Sprintf(", %d", s.Workers)
+		}
+		out = append(out, line)
+	}
+	if more := len(all) - most; more > 0 {
+		out = append(out, fmt.Sprintf("changed %d more times while it went on", more))
 	}
 	return out
 }

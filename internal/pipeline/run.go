@@ -12,6 +12,7 @@ import (
 	"iter"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"securebench/internal/agent"
@@ -100,6 +101,8 @@ type Config struct {
 	// none.
 	VerifyTimeout time.Duration
 	Workers       int
+	// Control, unless nil, changes the run while it goes on.
+	Control *Control
 	// Plan admits tasks as far as the machine has room, and Load says what a task
 	// needs of it. A nil plan admits all.
 	Plan *capacity.Plan
@@ -137,12 +140,14 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	beginning, last := context.WithCancelCause(ctx)
 	defer last(nil)
 	r.last = last
+	pool := r.controlled(last, cancel)
+	defer r.Control.end()
 
 	jobs := make(chan commit.Attempt)
 	var feed, prep, work, commits sync.WaitGroup
 	unwatch := r.watch(ctx)
 	feed.Go(func() { defer close(jobs); r.feed(beginning, jobs) })
-	for range cfg.Workers {
+	for range pool {
 		prep.Go(func() { r.prepareAll(ctx, beginning, jobs) })
 		work.Go(func() { r.workAll(ctx, beginning) })
 	}
@@ -166,10 +171,25 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	if spent, ok := errors.AsType[*SpentError](context.Cause(beginning)); ok && err == nil {
 		err = spent
 	}
+	if err == nil && r.left.Load() && errors.Is(context.Cause(beginning), ErrDrained) {
+		err = ErrDrained
+	}
 	if err == nil {
 		err = r.noneWorked()
 	}
 	return r.summary, err
+}
+
+// controlled begins the control of the run, and returns how many workers it can have.
+func (r *run) controlled(last, cancel context.CancelCauseFunc) int {
+	most := r.Workers
+	if r.Control == nil {
+		r.Control = &Control{}
+	} else {
+		most = max(most, MaxWorkers)
+	}
+	r.preparing, r.working = r.Control.begin(r.Workers, most, last, cancel)
+	return most
 }
 
 // waitForEnd waits until everything that the run started has ended, and
@@ -231,6 +251,10 @@ type run struct {
 	ready     chan *ongoing // prepared, waiting for a worker
 	finished  chan finished // waiting to be written
 	cleanup   sync.WaitGroup
+	// preparing and working let as many attempts be prepared and made as there are
+	// workers, and left says that attempts were left out because none is to begin.
+	preparing, working *gate
+	left               atomic.Bool
 	// cleanupCtx remains valid after the run's end, unless the engine is dead.
 	cleanupCtx  context.Context
 	stopCleanup context.CancelFunc
@@ -257,6 +281,7 @@ func (r *run) feed(ctx context.Context, jobs chan<- commit.Attempt) {
 			select {
 			case jobs <- commit.Attempt{Task: t, Number: n, Dir: dir, Image: r.Images[t.Environment().Image]}:
 			case <-ctx.Done():
+				r.left.Store(true)
 				return
 			}
 		}
@@ -266,37 +291,69 @@ func (r *run) feed(ctx context.Context, jobs chan<- commit.Attempt) {
 // prepareAll creates sandboxes ahead of time: while a worker runs one attempt,
 // those of the next one are created. None is when beginning has ended.
 func (r *run) prepareAll(ctx, beginning context.Context, jobs <-chan commit.Attempt) {
-	for j := range jobs {
-		if beginning.Err() != nil {
-			return
-		}
-		a := r.begin(j)
-		if !a.enter(ctx) {
-			return
-		}
-		if beginning.Err() != nil {
-			r.release(a)
-			return
-		}
-		a.prepare(ctx)
-		select {
-		case r.ready <- a:
-		case <-beginning.Done():
-			r.release(a)
+	for r.preparing.enter(beginning) {
+		j, ok := <-jobs
+		again := ok && r.prepareOne(ctx, beginning, j)
+		r.preparing.leave()
+		if !again {
 			return
 		}
 	}
 }
 
+// prepareOne prepares an attempt, and reports whether others can follow.
+func (r *run) prepareOne(ctx, beginning context.Context, j commit.Attempt) bool {
+	if !r.Control.unpaused(beginning) || beginning.Err() != nil {
+		r.left.Store(true)
+		return false
+	}
+	a := r.begin(j)
+	if !a.enter(ctx) {
+		return false
+	}
+	if beginning.Err() != nil {
+		r.left.Store(true)
+		r.release(a)
+		return false
+	}
+	a.prepare(ctx)
+	select {
+	case r.ready <- a:
+		return true
+	case <-beginning.Done():
+		r.left.Store(true)
+		r.release(a)
+		return false
+	}
+}
+
 // workAll finishes prepared attempts until none are left, or beginning has ended.
 func (r *run) workAll(ctx, beginning context.Context) {
-	for a := range r.ready {
-		if beginning.Err() != nil {
-			r.release(a)
-			continue
+	for r.working.enter(beginning) {
+		a, ok := <-r.ready
+		if ok {
+			r.workOne(ctx, beginning, a)
 		}
-		r.finish(ctx, a)
+		r.working.leave()
+		if !ok {
+			return
+		}
 	}
+	for a := range r.ready { // which nobody else takes
+		r.left.Store(true)
+		r.release(a)
+	}
+}
+
+// workOne finishes a prepared attempt, unless none is to begin.
+func (r *run) workOne(ctx, beginning context.Context, a *ongoing) {
+	if !r.Control.unpaused(beginning) || beginning.Err() != nil {
+		r.left.Store(true)
+		r.release(a)
+		return
+	}
+	defer r.Control.start()()
+	r.finish(ctx, a)
 }
 
 // finish runs one attempt until it is recorded, with retries after

@@ -42,7 +42,9 @@ func (r *Run) Drive(ctx context.Context) (pipeline.Summary, error) {
 		return r.driveHub(ctx, disk, config)
 	}
 	r.reportStart(disk)
+	end := r.steered(&config)
 	sum, err := pipeline.Run(ctx, config)
+	end()
 	return r.driven(sum, err)
 }
 
@@ -102,7 +104,7 @@ func runError(err error) error {
 		return fault.As(fault.Interrupted, spent)
 	}
 	switch {
-	case errors.Is(err, pipeline.ErrInterrupted), isBroken(err):
+	case errors.Is(err, pipeline.ErrInterrupted), errors.Is(err, pipeline.ErrDrained), isBroken(err):
 		return fault.Errorf(fault.Interrupted, "%w", err)
 	case errors.Is(err, record.ErrIntegrity):
 		return fault.Errorf(fault.Integrity, "%w", err)

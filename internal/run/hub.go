@@ -48,7 +48,9 @@ func (r *Run) driveHub(ctx context.Context, disk string, config pipeline.Config)
 	if r.Hub.Serving != nil {
 		r.Hub.Serving(h.Addr(), h.MetricsAddr())
 	}
+	end := r.steered(&config)
 	sum, err := pipeline.Run(ctx, config)
+	end()
 	err = errors.Join(err, h.Close(ctx, err == nil))
 	err = errors.Join(err, r.seen(h.Seen()))
 	return r.driven(sum, err)

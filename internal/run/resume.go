@@ -150,6 +150,7 @@ func (r *Run) resume(ctx context.Context, former *record.Former) (err error) {
 		m.Judge = former.Manifest.Judge
 		r.used = record.SumUsage(r.used, m.Judge.Used())
 	}
+	m.Steered = former.Manifest.Steered
 	m.FormerRuns, m.Workers = max(m.FormerRuns, former.Manifest.FormerRuns), former.Manifest.Workers
 	r.divide(former.Manifest.Shards)
 	if former.Sealed && len(r.kept) == r.planned().All && len(review.Rerun) == 0 {

@@ -64,18 +64,21 @@ type Options struct {
 	// Given may refuse what the attempts are given, before the run begins: the
 	// manifest has the pack, the build, the limits and the images, as far as they
 	// are public. nil accepts it.
-	Given      func(record.Manifest) error
-	Limit      int  // the number of rows to use of those; [workload.All] uses every row
-	Strict     bool // refuse a pack that has warnings
-	Mode       Mode
-	Agent      setup.Opener
-	Judge      *setup.JudgeSettings // nil leaves rubrics in words pending
-	Prepare    int                  // plan the run in so many shards, and run nothing; 0 is off
-	Shard      *int                 // run this shard of a run that was prepared
-	KeepGoing  bool                 // although the first agents all fail
-	Hub        *service.Hub         // serves workers, which run the sandboxes; nil runs them here
-	ShowAgent  bool                 // report the agent's output and keep it in agent-trace.log
-	Version    string               // of this build
+	Given     func(record.Manifest) error
+	Limit     int  // the number of rows to use of those; [workload.All] uses every row
+	Strict    bool // refuse a pack that has warnings
+	Mode      Mode
+	Agent     setup.Opener
+	Judge     *setup.JudgeSettings // nil leaves rubrics in words pending
+	Prepare   int                  // plan the run in so many shards, and run nothing; 0 is off
+	Shard     *int                 // run this shard of a run that was prepared
+	KeepGoing bool                 // although the first agents all fail
+	Hub       *service.Hub         // serves workers, which run the sandboxes; nil runs them here
+	// Steer lets obey be called for the run in a directory while it goes on, until what it
+	// returns is; nil lets nobody change the run.
+	Steer      func(dir string, obey func(act string, workers int) (pipeline.ControlState, error)) (end func() error, err error)
+	ShowAgent  bool   // report the agent's output and keep it in agent-trace.log
+	Version    string // of this build
 	Keyring    *attest.Keyring
 	OpenEngine scoring.EngineOpener
 	Progress   progress.Reporter

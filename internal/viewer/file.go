@@ -58,7 +58,7 @@ func (r *Run) WriteFile(w io.Writer, dir *evidence.Run, version string) error {
 
 // pageOf is the page of the run with all rows.
 func (r *Run) pageOf(summary Summary) RunPage {
-	p := RunPage{summary, r.Page}
+	p := RunPage{Summary: summary, Page: r.Page}
 	p.Rows, p.PerPart = r.Rows, perPart
 	return p
 }

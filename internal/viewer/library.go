@@ -198,6 +198,16 @@ func (l *Library) Get(ctx context.Context, id string) (*Run, Summary, error) {
 	return s.run, s.summary, s.err
 }
 
+// path is where a run is.
+func (l *Library) path(id string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.runs[id]; s != nil {
+		return s.path, nil
+	}
+	return "", errUnknown
+}
+
 // restFactor is how much longer than its check took a run is left alone after it.
 const restFactor = 4
 

@@ -61,23 +61,12 @@ func (m *runMaker) check(errs ...error) {
 // make makes a run and returns its directory.
 func (m *runMaker) make() string {
 	m.t.Helper()
-	config := []byte(`{"agent":"command"}`)
-	sum := func(s string) string { return digest.Bytes([]byte(s)) }
-	p := pack.Digests{Manifest: sum("m"), Tasks: sum("t"), PublicAssets: sum("p"), EvalAssets: sum("e")}
-	d, err := record.Open(m.dir)
+	d := m.begin()
+	man, _, err := record.ReadManifest(d.FS())
 	m.check(err)
-	m.check(d.Begin(false), d.WriteConfig(config), d.WritePack(record.PackDigests{Pack: p.Sum(), Tasks: p.Tasks, PublicAssets: p.PublicAssets, EvalAssets: p.EvalAssets}))
-	salt := d.Salt()
-	man := record.Manifest{
-		Format: record.ManifestFormat, RunID: m.name, Started: "2026-01-02T03:04:05Z", Agent: m.name, Pack: record.PackInfo{ID: m.name, Version: 1},
-		Planned: record.Planned{Tasks: m.tasks, Attempts: m.attempts}, Images: map[string]string{}, Labels: []string{}, Version: "test", SaltDigest: d.SaltDigest(), ResumedFrom: []record.Resumption{},
-		Digests: record.RunDigests{Manifest: p.Manifest, Public: sum("public"), Config: digest.Bytes(config), Verifier: sum("v"),
-			Pack: salt.Keyed("pack", "", []byte(p.Sum())), Assets: salt.Keyed("assets", "", []byte(p.PublicAssets+p.EvalAssets))},
-	}
-	m.check(d.WriteManifest(&man))
 	var lines []*record.Line
 	for i := range m.tasks * m.attempts {
-		l := m.line(man.Digests, salt, i/m.attempts, i%m.attempts+1)
+		l := m.line(man.Digests, d.Salt(), i/m.attempts, i%m.attempts+1)
 		if m.change != nil {
 			m.change(d, l)
 		}
@@ -92,6 +81,26 @@ func (m *runMaker) make() string {
 	}
 	m.check(d.Close())
 	return m.dir
+}
+
+// begin begins a run.
+func (m *runMaker) begin() *record.Dir {
+	m.t.Helper()
+	config := []byte(`{"agent":"command"}`)
+	sum := func(s string) string { return digest.Bytes([]byte(s)) }
+	p := pack.Digests{Manifest: sum("m"), Tasks: sum("t"), PublicAssets: sum("p"), EvalAssets: sum("e")}
+	d, err := record.Open(m.dir)
+	m.check(err)
+	m.check(d.Begin(false), d.WriteConfig(config), d.WritePack(record.PackDigests{Pack: p.Sum(), Tasks: p.Tasks, PublicAssets: p.PublicAssets, EvalAssets: p.EvalAssets}))
+	salt := d.Salt()
+	man := record.Manifest{
+		Format: record.ManifestFormat, RunID: m.name, Started: "2026-01-02T03:04:05Z", Agent: m.name, Pack: record.PackInfo{ID: m.name, Version: 1},
+		Planned: record.Planned{Tasks: m.tasks, Attempts: m.attempts}, Images: map[string]string{}, Labels: []string{}, Version: "test", SaltDigest: d.SaltDigest(), ResumedFrom: []record.Resumption{},
+		Digests: record.RunDigests{Manifest: p.Manifest, Public: sum("public"), Config: digest.Bytes(config), Verifier: sum("v"),
+			Pack: salt.Keyed("pack", "", []byte(p.Sum())), Assets: salt.Keyed("assets", "", []byte(p.PublicAssets+p.EvalAssets))},
+	}
+	m.check(d.WriteManifest(&man))
+	return d
 }
 
 // line is the record of an attempt: every fourth passes.

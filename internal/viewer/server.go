@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -19,6 +20,7 @@ import (
 
 	"securebench/internal/loopback"
 	"securebench/internal/redact"
+	"securebench/internal/steer"
 )
 
 //go:embed page
@@ -31,6 +33,7 @@ type Server struct {
 
 	listener net.Listener
 	token    string
+	streams  atomic.Int64 // of news
 }
 
 // Listen opens the address of a server, which must be one of this machine's loopback.
@@ -86,6 +89,11 @@ func (s *Server) routes() http.Handler {
 			reply(w, value, err)
 		})
 	}
+	mux.HandleFunc("GET /api/news", s.news)
+	mux.HandleFunc("POST /api/steer", func(w http.ResponseWriter, r *http.Request) {
+		value, err := s.steer(r)
+		reply(w, value, err)
+	})
 	return mux
 }
 
@@ -150,6 +158,8 @@ func (s *Server) list(*http.Request) (any, error) { return s.Library.List(), nil
 // RunPage is what the page of a run has.
 type RunPage struct {
 	Summary Summary `json:"summary"`
+	// Steered is how a run that goes on is set.
+	Steered *steer.State `json:"steered,omitzero"`
 	Page
 }
 
@@ -158,7 +168,7 @@ func (s *Server) run(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return RunPage{summary, run.Page}, nil
+	return RunPage{summary, s.steered(r, summary), run.Page}, nil
 }
 
 func (s *Server) attempts(r *http.Request) (any, error) {

@@ -38,7 +38,7 @@ const (
 // folder may not have.
 func ReservedNames() []string {
 	var out []string
-	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName, AnswersName, SpentName, GrantsName} {
+	for _, name := range []string{SaltName, PackName, ConfigName, CapturedName, AnswersName, SpentName, GrantsName, ControlName} {
 		out = append(out, path.Base(name), path.Base(durable.TempName(name)))
 	}
 	return out
@@ -96,6 +96,12 @@ func open(dir string, try func(*os.File) error) (*Dir, error) {
 	lock, err := lockDir(root, try)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
+	}
+	if info, err := root.Lstat(ControlName); err == nil && info.Mode().Type() == fs.ModeSocket {
+		err = root.Remove(ControlName) // who listened there is gone: the lock was free
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("removing the socket of a run that is gone: %w", err), lock.close(), root.Close())
+		}
 	}
 	return &Dir{path: abs, root: root, lock: lock, link: link{prev: Genesis}, captured: journal{link: link{prev: Genesis}}, waiting: map[AttemptKey]*Line{}}, nil
 }

@@ -47,6 +47,8 @@ type Manifest struct {
 	FormerRuns int `json:"former_runs"`
 	// ResumedFrom describes what each resume found and kept.
 	ResumedFrom []Resumption `json:"resumed_from"`
+	// Steered are the changes of the run while it went on, in the order in which they came.
+	Steered []Steered `json:"steered,omitzero"`
 	// Shards says how the run is divided, nil if it is not, and Shard, in the folder of
 	// a shard, which one it is.
 	Shards *Shards `json:"shards,omitzero"`
@@ -150,6 +152,9 @@ func (m Manifest) check() error {
 		return fmt.Errorf("it plans %d tasks with %d attempts and leaves out %d", p.Tasks, p.Attempts, p.LeftOut)
 	case s != nil && (!s.Rows.Valid(p.Tasks+p.LeftOut) || s.Rows.Len() != p.Tasks):
 		return fmt.Errorf("it plans %d tasks, and lists other rows", p.Tasks)
+	}
+	if err := m.steered(); err != nil {
+		return err
 	}
 	if err := m.checkWorkers(); err != nil {
 		return err

@@ -3,7 +3,7 @@
 // address.
 {
   const main = document.getElementById("main");
-  let shown = null, timers = [];
+  let shown = null, timers = [], endings = [];
 
   sb.start = function () {
     window.addEventListener("hashchange", show);
@@ -32,6 +32,8 @@
     }
     timers.forEach(clearTimeout);
     timers = [];
+    endings.forEach((end) => end());
+    endings = [];
     main.setAttribute("aria-busy", "true");
     const first = shown === null, view = sb.views[state.name](main, state);
     shown = { name: state.name, path: state.path, view: view };
@@ -48,6 +50,8 @@
     sb.fill(main, sb.h("h1", {}, "This cannot be shown"), sb.h("p", { class: "banner", role: "alert" }, sb.foreign(e.message)), sb.h("p", {}, sb.h("a", { href: sb.address("list", []) }, "to the runs")));
   }
 
+  // onLeave calls f when another page is shown.
+  sb.onLeave = (f) => endings.push(f);
   sb.later = (f, ms) => timers.push(setTimeout(f, ms));
   sb.title = (text) => { document.title = text + " · securebench"; };
   sb.crumbs = (crumbs) => sb.fill(document.getElementById("top"), sb.h("nav", { "aria-label": "where this is" }, sb.h("ol", { class: "crumbs" },

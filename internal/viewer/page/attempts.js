@@ -33,8 +33,8 @@
       if (mine !== asked) return;
       if (first || !controls.contains(document.activeElement)) drawControls(answer.facets);
       found.textContent = answer.found + " of " + sb.plural(answer.total, "attempt");
-      sb.redraw(results, answer.rows.length ? sb.table("attempts", columns, answer.rows, by.sort || "", (sort) => go({ sort: sort })) : null,
-        sb.pager(answer.page, answer.pages, (page) => go({ page: page })));
+      sb.redraw(results, () => [answer.rows.length ? sb.table("attempts", columns, answer.rows, by.sort || "", (sort) => go({ sort: sort })) : null,
+        sb.pager(answer.page, answer.pages, (page) => go({ page: page }))]);
     }
     const element = sb.h("section", { id: "attempts", "aria-labelledby": "attempts-title" }, sb.h("h2", { id: "attempts-title" }, "Attempts"), controls, found, results);
     return { element: element, ready: load(true), update: (next) => { by = next; return load(false); } };

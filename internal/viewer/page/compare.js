@@ -42,7 +42,7 @@
       found.textContent = c.found + " of " + sb.plural(c.total, "task");
       const columns = [{ name: "task", cell: (r) => sb.foreign(r.task) }, { name: "family", cell: (r) => sb.foreign(r.family) }]
         .concat(c.runs.map((run, i) => ({ name: letter(i), cell: (r) => cell(r.cells[i], run, r) })));
-      sb.redraw(results, c.grid && c.grid.length ? sb.table("tasks", columns, c.grid) : null, sb.pager(c.page, c.pages, (page) => go({ page: page })));
+      sb.redraw(results, () => [c.grid && c.grid.length ? sb.table("tasks", columns, c.grid) : null, sb.pager(c.page, c.pages, (page) => go({ page: page }))]);
     }
     async function load(whole) {
       const mine = ++asked, c = await sb.source.compare(by);

@@ -52,12 +52,14 @@ const sb = {};
     return e;
   };
 
-  // redraw fills an element anew, and leaves the focus where it was.
-  sb.redraw = function (e, ...children) {
-    const focused = e.contains(document.activeElement) && document.activeElement.dataset.focus;
-    sb.fill(e, children);
+  // redraw fills an element anew with what make returns, which may have parts of it, and
+  // leaves the focus and what is in view where they were.
+  sb.redraw = function (e, make) {
+    const focused = e.contains(document.activeElement) && document.activeElement.dataset.focus, y = window.scrollY;
+    sb.fill(e, make());
+    window.scrollTo(0, y);
     const again = focused && Array.from(e.querySelectorAll("[data-focus]")).find((c) => c.dataset.focus === focused);
-    if (again) again.focus();
+    if (again) again.focus({ preventScroll: true });
   };
 
   const percent = (x) => (100 * x).toFixed(1) + " %";
@@ -101,7 +103,7 @@ const sb = {};
 
   // choice is a list of values to filter by.
   sb.choice = function (label, facets, value, changed) {
-    const select = sb.h("select", { on: { change: () => changed(select.value) } }, sb.h("option", { value: "" }, "all"));
+    const select = sb.h("select", { "data-focus": "filter " + label, on: { change: () => changed(select.value) } }, sb.h("option", { value: "" }, "all"));
     for (const f of facets) {
       const option = sb.h("option", {}, f.value + " (" + f.attempts + ")");
       option.value = f.value;
@@ -119,7 +121,7 @@ const sb = {};
   // search is a field of words to filter by.
   sb.search = function (label, value, changed) {
     let waiting = 0;
-    const input = sb.h("input", { type: "search", autocomplete: "off", spellcheck: "false", on: { input: () => {
+    const input = sb.h("input", { type: "search", "data-focus": "search", autocomplete: "off", spellcheck: "false", on: { input: () => {
       clearTimeout(waiting);
       waiting = setTimeout(() => changed(input.value), 40);
     } } });

@@ -66,7 +66,7 @@
       const runs = chosen(list.runs, by);
       found.textContent = runs.length + " of " + sb.plural(list.runs.length, "run") + (list.more ? "; there are more than are listed" : "");
       sb.fill(compared, picked().length > 1 ? sb.h("a", { class: "button", href: sb.address("compare", [], { runs: picked().join("\n") }) }, "compare " + sb.plural(picked().length, "run")) : sb.source.compare ? sb.h("span", { class: "soft" }, "Choose two or more runs to compare them.") : null);
-      sb.redraw(results, runs.length ? sb.table("runs", columns(picked(), pick), runs, by.sort || "path", (sort) => go({ sort: sort })) : null);
+      sb.redraw(results, () => runs.length ? sb.table("runs", columns(picked(), pick), runs, by.sort || "path", (sort) => go({ sort: sort })) : null);
     }
     function drawControls() {
       sb.fill(controls, sb.search("search", by.q, (q) => go({ q: q })),
@@ -79,8 +79,8 @@
       sb.fill(document.getElementById("dir"), list.dir ? ["below ", sb.foreign(list.dir)] : null);
       if (first || !controls.contains(document.activeElement)) drawControls();
       draw();
-      if (sb.source.live && list.runs.some((r) => r.state === "checking")) sb.later(() => load(false), 500);
     }
+    if (sb.source.live) sb.onLeave(sb.source.news(() => load(false)));
     return { ready: load(true), update: (params) => { by = params; draw(); } };
   };
 }

@@ -89,21 +89,65 @@
 
   const figures = (v) => sb.h("div", { class: "cards" }, (v.groups || []).map(groups), (v.counts || []).map(counts), (v.pass_k || []).map(tries), (v.measures || []).map(measures), v.usage ? usage(v.usage) : null);
 
+  // steering has what changes a run that goes on.
+  function steering(id) {
+    const box = sb.h("section", { id: "steer", "aria-labelledby": "steer-title" }), said = sb.h("p", { class: "soft", role: "status" });
+    const send = async (order) => {
+      try {
+        draw(await sb.source.steer(id, order));
+        said.textContent = "done";
+      } catch (e) { sb.fill(said, sb.foreign(e.message)); }
+    };
+    const button = (name, order, off) => sb.h("button", { type: "button", "data-focus": "steer " + order.act, disabled: off, on: { click: () => send(order) } }, name);
+    function draw(s) {
+      if (!s) return sb.fill(box);
+      const workers = sb.h("input", { type: "number", min: "1", max: s.most, "data-focus": "steer number" });
+      workers.value = s.workers;
+      sb.redraw(box, () => [sb.h("h2", { id: "steer-title" }, "The run goes on"),
+        sb.h("p", {}, sb.plural(s.running, "attempt") + " under way, " + sb.plural(s.workers, "worker") + (s.draining ? "; draining: no other begins, then the run ends" : s.paused ? "; paused: no other begins" : "")),
+        sb.h("p", { class: "steplinks" }, s.paused ? button("resume", { act: "resume" }, s.draining) : button("pause", { act: "pause" }, s.draining), button("drain", { act: "drain" }, s.draining), button("stop", { act: "stop" }),
+          sb.h("form", { class: "line", on: { submit: (e) => { e.preventDefault(); send({ act: "workers", workers: Number(workers.value) }); } } },
+            sb.h("label", {}, "workers ", workers), " ", sb.h("button", { type: "submit", "data-focus": "steer workers" }, "set"))), said,
+        sb.h("p", { class: "note" }, "Pause and drain let attempts under way end; stop cuts them short. Each change is written into the run.")]);
+      return null;
+    }
+    return { element: box, draw: draw };
+  }
+
   sb.views.run = function (main, state) {
     const id = state.path[0];
-    let list;
+    let list, drawn = "";
+    const control = sb.source.steer ? steering(id) : null;
     async function load() {
-      const page = await sb.source.run(id), v = page.view;
-      sections = 0;
+      const page = await sb.source.run(id);
       sb.crumbs([[sb.foreign(page.summary.path), null]]);
       sb.title(page.summary.path);
       list = sb.attempts(id, state.params);
-      sb.fill(main, sb.h("h1", {}, sb.foreign(v.run.pack_id), sb.h("small", {}, " version " + v.run.pack_version)),
-        sb.h("p", { class: "line" }, sb.state(page.summary.state), " ", v.run.verified ? sb.foreign(v.run.evidence.replace(/^verified, /, "")) : null),
-        (v.banners || []).map((b) => sb.h("p", { class: "banner", role: "alert" }, sb.mixed(b))),
-        sb.h("div", { class: "columns" }, sb.h("div", { class: "wide" }, v.totals.map(total), figures(v), list.element), sb.h("div", { class: "narrow" }, about(page), gates(v.gates), verify(page), know(page))));
+      draw(page);
+      if (sb.source.live) sb.onLeave(sb.source.news(refresh));
       await list.ready;
     }
-    return { ready: load(), update: (params) => list && list.update(params) };
+    // refresh shows what is new of a run, and leaves the filters alone.
+    async function refresh() {
+      const page = await sb.source.run(id);
+      if (control && !(control.element.contains(document.activeElement) && document.activeElement.tagName === "INPUT")) control.draw(page.steered);
+      if (JSON.stringify([page.summary, page.view]) === drawn) return;
+      draw(page);
+      await list.update(state.params);
+    }
+    function draw(page) {
+      const v = page.view;
+      sections = 0;
+      drawn = JSON.stringify([page.summary, page.view]);
+      if (control) control.draw(page.steered);
+      sb.redraw(main, () => [sb.h("h1", {}, sb.foreign(v.run.pack_id), sb.h("small", {}, " version " + v.run.pack_version)),
+        sb.h("p", { class: "line" }, sb.state(page.summary.state), " ", v.run.verified ? sb.foreign(v.run.evidence.replace(/^verified, /, "")) : null),
+        (v.banners || []).map((b) => sb.h("p", { class: "banner", role: "alert" }, sb.mixed(b))), control ? control.element : null,
+        sb.h("div", { class: "columns" }, sb.h("div", { class: "wide" }, v.totals.map(total), figures(v), list.element), sb.h("div", { class: "narrow" }, about(page), gates(v.gates), verify(page), know(page)))]);
+    }
+    return { ready: load(), update: (params) => {
+      state = Object.assign({}, state, { params: params });
+      return list && list.update(params);
+    } };
   };
 }

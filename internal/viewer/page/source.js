@@ -17,6 +17,29 @@
     attempts: (id, by) => ask("attempts", Object.assign({ run: id }, by)),
     attempt: (id, key) => ask("attempt", { run: id, key: key }),
     compare: (by) => ask("compare", by),
+    steer: async (id, order) => {
+      const answer = await fetch("api/steer?" + new URLSearchParams({ run: id }), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(order) });
+      const value = await answer.json();
+      if (!answer.ok) throw new Error(value.error);
+      return value;
+    },
+    // news calls f when something may have changed, until what it returns is called. A
+    // page that nobody sees asks for none: a browser keeps few connections open.
+    news: (f) => {
+      let stream = null;
+      const follow = () => {
+        if (document.hidden && stream) stream = stream.close();
+        if (document.hidden || stream) return;
+        stream = new EventSource("api/news");
+        stream.addEventListener("message", () => f().catch(() => {})); // what fails is asked for again
+      };
+      document.addEventListener("visibilitychange", follow);
+      follow();
+      return () => {
+        document.removeEventListener("visibilitychange", follow);
+        if (stream) stream.close();
+      };
+    },
   };
 
   // kept answers from what was written: get(name) returns the value of a name.
