@@ -118,6 +118,7 @@ func ofRows() []mistake {
 		{"a field twice", "t.csv", "q,r\na,b\n", answer + " --map answer=q", `gives the field "answer" twice`, "COLUMN+COLUMN"},
 		{"a field without a column", "t.csv", "q,r\na,b\n", answer + " --map id", `--map is "id"`, "write FIELD=COLUMN"},
 		{"a needed field", "t.csv", "q,r\na,b\n", "--family multiple_choice --map question=q", "needs answer", "give --map answer=COLUMN"},
+		{"no choices", "t.csv", "q,r\na,b\n", "--family multiple_choice --map question=q --map answer=r", "t.csv: a row of multiple_choice needs choices", "give --map choices=COLUMN"},
 		{"a pattern that is none", "t.csv", "q,r\na,b\n", "--family short_answer --map question=q --map answer=r~(", "the pattern cannot be read", "--map answer=r~("},
 		{"a condition that is none", "t.csv", "q,r\na,b\n", answer + " --where q", `--where is "q"`, "write COLUMN=VALUE"},
 		{"a condition on words", "t.csv", "q,r\na,b\n", answer + " --where q>1", `t.csv:2:1: the column "q" is no number, which --where q>1 compares`, "compare it with = or ~"},

@@ -255,7 +255,7 @@ func (c card) licence() string { return strings.Join(texts(c.About.License), ", 
 func (f *fetcher) dataset(ctx context.Context, r ref) (Result, error) {
 	about, files, err := f.listing(ctx, r)
 	if err != nil {
-		return Result{}, f.failed("hf:"+r.repo, err)
+		return Result{}, failed("hf:"+r.repo, f.endpoint.Host, err)
 	}
 	parts := about.declared(files)
 	if len(parts) == 0 {
@@ -278,13 +278,15 @@ func (f *fetcher) dataset(ctx context.Context, r ref) (Result, error) {
 	out := Result{Dataset: path.Base(r.repo), Origin: fmt.Sprintf("hf:%s@%s:%s", r.repo, about.SHA, p), Licence: about.licence()}
 	for _, e := range p.files {
 		at := f.endpoint.JoinPath(append([]string{"datasets", r.repo, "resolve", about.SHA}, escaped(e.Path)...)...)
-		file := File{Name: fmt.Sprintf("hf:%s/%s", r.repo, e.Path), At: at.String()}
+		shown := *at
+		shown.User = nil // that of HF_ENDPOINT is the operator's
+		file := File{Name: fmt.Sprintf("hf:%s/%s", r.repo, e.Path), At: shown.String()}
 		d := download{at: at, name: file.Name, size: e.Size, blob: e.OID}
 		if e.LFS != nil {
 			d.size, d.blob, d.sha256 = e.LFS.Size, "", e.LFS.OID
 		}
 		if file.Path, err = f.fetch(ctx, d); err != nil {
-			return Result{}, f.failed(file.Name, err)
+			return Result{}, failed(file.Name, f.endpoint.Host, err)
 		}
 		out.Files = append(out.Files, file)
 	}
@@ -361,13 +363,13 @@ func (f *fetcher) ask(ctx context.Context, u *url.URL, into any) (next *url.URL,
 	return next, err
 }
 
-// failed says of what an error is, and whose.
-func (f *fetcher) failed(what string, err error) error {
-	host := ""
+// failed says of what an error is, and which host was asked.
+func failed(what, host string, err error) error {
+	asked := ""
 	if errors.Is(err, registry.ErrUnreachable) {
-		host = " (from " + f.endpoint.Host + "; a proxy is taken from HTTPS_PROXY)"
+		asked = " (from " + host + "; a proxy is taken from HTTPS_PROXY)"
 	}
-	return fault.As(fault.Pack, fmt.Errorf("fetching %s: %w%s", redact.Escape(what), asHost{err}, redact.Escape(host)))
+	return fault.As(fault.Pack, fmt.Errorf("fetching %s: %w%s", redact.Escape(what), asHost{err}, redact.Escape(asked)))
 }
 
 // asHost words an error of a registry for hosts that are none.
@@ -402,8 +404,7 @@ func (f *fetcher) address(ctx context.Context, from string) (Result, error) {
 	out := Result{Dataset: strings.TrimSuffix(base, path.Ext(base)), Origin: d.name}
 	file := File{Name: d.name, At: d.name}
 	if file.Path, err = f.fetch(ctx, d); err != nil {
-		f.endpoint = u
-		return Result{}, f.failed(d.name, err)
+		return Result{}, failed(d.name, u.Host, err)
 	}
 	out.Files = []File{file}
 	return out, nil

@@ -17,7 +17,9 @@ type field struct {
 	says string   // for help
 	at   []string // where the value goes, nil if the family puts it there
 	need bool
-	take func(r *reading, f string, nodes []*source.Node) *source.Node
+	// classed says that it is needed unless the answer's column has names of classes.
+	classed bool
+	take    func(r *reading, f string, nodes []*source.Node) *source.Node
 }
 
 // shape is how rows of a family are made of a table.
@@ -39,12 +41,14 @@ func shapes() map[string]shape {
 	match := field{name: "match", says: "object", at: []string{"eval", "match"}, take: takeValue}
 	prompt := field{name: "prompt", also: "question", says: question.says, at: []string{"input", "prompt"}, need: true, take: takeText}
 	choices := field{name: "choices", says: "a list, columns joined by +, or one text with all"}
+	needed := choices
+	needed.classed = true
 	labels := field{name: "labels", says: "a list: what answers call the choices, if not A, B, C"}
 	return map[string]shape{
 		"short_answer": {fields: []field{question, context, format,
 			{name: "answer", also: "accepted_answers", says: "text, number or list: each is right", at: []string{"eval", "accepted_answers"}, need: true, take: takeAnswers},
 			{name: "tolerance", says: "number", at: []string{"eval", "tolerance"}, take: takeNumber}, match}},
-		"multiple_choice": {fields: []field{question, choices, labels, {name: "answer", says: "a label, position or text; a list if several are right", need: true}, match}, finish: finishChoices},
+		"multiple_choice": {fields: []field{question, needed, labels, {name: "answer", says: "a label, position or text; a list if several are right", need: true}, match}, finish: finishChoices},
 		"multimodal_qa": {fields: []field{question, format, choices, labels,
 			{name: "answer", says: "with choices a label, position or text; else text, number or list", need: true},
 			{name: "image", also: "images", says: "bytes, base64 or a file's name; several as a list or joined by +", need: true}, match}, finish: finishSeen},
@@ -396,7 +400,7 @@ func Fields(family string) []string {
 	var out []string
 	for _, f := range s.fields {
 		text := f.name + ": " + f.says
-		if f.need {
+		if f.need || f.classed {
 			text += " (needed)"
 		}
 		out = append(out, text)

@@ -218,13 +218,17 @@ func (r *run) needed() error {
 	}
 	for _, f := range r.shape.fields {
 		if f.need && !has(f.name) {
-			return fmt.Errorf("a row of %s needs %s (%s): give --map %s=COLUMN", r.options.Family, f.name, f.says, f.name)
+			return r.needs(f)
 		}
 	}
 	if len(r.shape.either) > 0 && !slices.ContainsFunc(r.shape.either, has) {
 		return fmt.Errorf("a row of %s needs one of %s: give --map %s=COLUMN", r.options.Family, strings.Join(r.shape.either, " and "), r.shape.either[0])
 	}
 	return nil
+}
+
+func (r *run) needs(f field) error {
+	return fmt.Errorf("a row of %s needs %s (%s): give --map %s=COLUMN", r.options.Family, f.name, f.says, f.name)
 }
 
 // manifestText renders manifest.yaml. JSON strings are YAML strings.
@@ -316,6 +320,11 @@ func (r *run) bind(f *table.File, path string, first *source.Node) (*binding, er
 		needed = append(needed, s.column)
 	}
 	b.classesOf(f)
+	for _, field := range r.shape.fields {
+		if field.classed && b.classes == nil && !slices.ContainsFunc(b.fields, func(f boundField) bool { return f.name == field.name }) {
+			return nil, r.needs(field)
+		}
+	}
 	slices.SortStableFunc(b.fields, func(x, y boundField) int { return cmp.Compare(r.place(x.name), r.place(y.name)) })
 	f.Want(needed)
 	return b, nil

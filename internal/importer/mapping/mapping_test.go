@@ -1,15 +1,18 @@
 package mapping_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 
 	"securebench/internal/families"
 	"securebench/internal/importer/mapping"
@@ -183,6 +186,30 @@ func TestLeftOut(t *testing.T) {
 	}
 	if sum.Rows != 3 || len(sum.LeftOut) != 2 || len(sum.Doubts) != 2 {
 		t.Errorf("summary %+v", sum)
+	}
+}
+
+// TestClasses: where the answer's column has names of classes, they are the choices.
+func TestClasses(t *testing.T) {
+	t.Parallel()
+	type review struct {
+		Text  string `parquet:"text"`
+		Label int64  `parquet:"label"`
+	}
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[review](&b, parquet.KeyValueMetadata("huggingface", `{"info": {"features": {"text": {"dtype": "string", "_type": "Value"}, "label": {"names": ["neg", "pos"], "_type": "ClassLabel"}}}}`))
+	if _, err := w.Write(slices.Repeat([]review{{"Good.", 1}}, 9)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir, _, err := imported(t, "t.parquet", b.String(), mapping.Options{Family: "multiple_choice", Map: []string{"question=text", "answer=label"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read(t, dir, "tasks.jsonl"), row(`"question":"Good.","choices":["neg","pos"]`, `"answer":"B"`); !strings.HasPrefix(got, want+"\n") {
+		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
 
