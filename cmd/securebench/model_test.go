@@ -288,36 +288,44 @@ func TestModelCode(t *testing.T) {
 			} else if !nativeRuns() {
 				t.Skip("the native engine does not run here")
 			}
-			for _, tt := range []struct{ name, say, outcome, reason string }{
+			cases := []struct{ name, say, outcome, reason string }{
 				{"right", "A stack is a list:\n\n```python\nclass Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, x):\n        self.items.append(x)\n        return len(self.items)\n```\n", "passed", ""},
 				{"wrong", "```python\nclass Stack:\n    def push(self, x):\n        return 1\n```\n", "failed", "tests_failed"},
 				{"an early end", "```python\nimport os\n\nclass Stack:\n    def push(self, x):\n        os._exit(0)\n```\n", "failed", "worker_exited"},
 				{"words", "All tests have passed.", "failed", "tests_failed"},
-			} {
-				b := newModelBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "OK"}},
-					Conversations: []scripted.Conversation{{Match: "Write the class Stack", Turns: []scripted.Turn{{Say: tt.say}}}}})
-				pack := filepath.Join(filepath.Dir(b.out), "pack")
-				if err := os.Mkdir(pack, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				write(t, filepath.Join(pack, "manifest.yaml"), "id: stacks\nversion: 1\ndefaults: {family: code_completion, environment: {image: \"securebench-pytest:1\"}}\n")
-				const row = `{"id": %q, "input": {"prompt": "Write the class Stack. push adds an item and returns their number.", "language": "python"}, "eval": {"tests": {"source": "inline", %s}}}` + "\n"
-				write(t, filepath.Join(pack, "tasks.jsonl"), fmt.Sprintf(row, "split", `"code": "s = Stack()\nassert s.push(1) == 1\nassert s.push(1) == 2\n"`)+
-					fmt.Sprintf(row, "shared", `"containment": "shared", "code": "def test_push():\n    s = Stack()\n    assert s.push(1) == 1\n    assert s.push(1) == 2\n"`))
-				res := securebench(t, nil, "run", pack, "--model", "m-1", "--base-url", b.url, "--env-file", b.envFile, "-o", b.out, "--engine", engine, "-q")
-				if res.code != exitDone {
-					t.Fatalf("%s: exit %d\n%s%s", tt.name, res.code, res.stdout, res.stderr)
-				}
-				for id, l := range modelLines(t, b.out) {
-					if string(l.Outcome) != tt.outcome || string(l.FailureReason) != tt.reason || string(l.Containment) != id {
-						t.Errorf("%s, %s: %s %s %s %q", tt.name, id, l.Outcome, l.FailureReason, l.Containment, l.FailureMessage)
+			}
+			script := &scripted.Script{Turns: []scripted.Turn{{Say: "OK"}}}
+			const row = `{"id": %q, "input": {"prompt": "Write the class Stack (%s). push adds an item and returns their number.", "language": "python"}, "eval": {"tests": {"source": "inline", %s}}}` + "\n"
+			var rows strings.Builder
+			for _, tt := range cases {
+				script.Conversations = append(script.Conversations, scripted.Conversation{Match: "(" + tt.name + ")", Turns: []scripted.Turn{{Say: tt.say}}})
+				fmt.Fprintf(&rows, row, tt.name+"/split", tt.name, `"code": "s = Stack()\nassert s.push(1) == 1\nassert s.push(1) == 2\n"`)
+				fmt.Fprintf(&rows, row, tt.name+"/shared", tt.name, `"containment": "shared", "code": "def test_push():\n    s = Stack()\n    assert s.push(1) == 1\n    assert s.push(1) == 2\n"`)
+			}
+			b := newModelBench(t, script)
+			pack := filepath.Join(filepath.Dir(b.out), "pack")
+			if err := os.Mkdir(pack, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(pack, "manifest.yaml"), "id: stacks\nversion: 1\ndefaults: {family: code_completion, environment: {image: \"securebench-pytest:1\"}}\n")
+			write(t, filepath.Join(pack, "tasks.jsonl"), rows.String())
+			res := securebench(t, nil, "run", pack, "--model", "m-1", "--base-url", b.url, "--env-file", b.envFile, "-o", b.out, "--engine", engine, "-q")
+			if res.code != exitDone {
+				t.Fatalf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
+			}
+			lines := modelLines(t, b.out)
+			for _, tt := range cases {
+				for _, containment := range []string{"split", "shared"} {
+					l := lines[tt.name+"/"+containment]
+					if string(l.Outcome) != tt.outcome || string(l.FailureReason) != tt.reason || string(l.Containment) != containment {
+						t.Errorf("%s, %s: %s %s %s %q", tt.name, containment, l.Outcome, l.FailureReason, l.Containment, l.FailureMessage)
 					}
 				}
-				if n := b.asked("Write the class Stack"); n != 2 {
+				if n := b.asked("(" + tt.name + ")"); n != 2 {
 					t.Errorf("%s: asked %d times, want once for each row", tt.name, n)
 				}
-				noKey(t, b.out)
 			}
+			noKey(t, b.out)
 		})
 	}
 }
