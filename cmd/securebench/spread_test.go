@@ -14,17 +14,21 @@ import (
 	"securebench/internal/pipeline/record"
 )
 
-// TestSpread runs packs in one process, merged from 3 and from 7 shards, and by three
-// workers of a hub. The records are equal in all but times, workers and what the run's
+// TestSpread runs packs in one process, merged from shards, 3 of one pack and 7 of another,
+// and by three workers of a hub. The records are equal in all but times, workers and what the run's
 // salt makes, and the verdicts are derived again. One pack is also run by an agent with
-// files of its own. With SECUREBENCH_TEST_FLEET there are two more packs, and each is also
-// run with no candidates.
+// files of its own. With SECUREBENCH_TEST_FLEET there are two more packs, each in both
+// divisions, and each is also run with no candidates.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	packs, agents := []string{"demo", "humaneval-sample"}, []string{"oracle"}
+	divisions := map[string][]int{"demo": {7}, "humaneval-sample": {3}}
 	if os.Getenv("SECUREBENCH_TEST_FLEET") != "" {
 		packs, agents = append(packs, "quixbugs", "terminal-bench-sample"), append(agents, "null")
+		for _, name := range packs {
+			divisions[name] = []int{3, 7}
+		}
 	}
 	for _, name := range packs {
 		dir, err := filepath.Abs(filepath.Join("..", "..", "packs", name))
@@ -39,7 +43,7 @@ func TestSpread(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(dir, "images")); err == nil {
 					s.must("pack", "build", dir)
 				}
-				s.compare(3, 7)
+				s.compare(divisions[name]...)
 			})
 		}
 	}
