@@ -36,9 +36,10 @@ func TestHubMath(t *testing.T) {
 	replay := filepath.Join(dir, "replay.jsonl")
 	write(t, replay, `{"task_id": "equal", "text": "\\boxed{\\sqrt{12}}"}`+"\n"+`{"task_id": "other", "text": "\\boxed{\\sqrt{12}}"}`+"\n"+`{"task_id": "refused", "text": "\\boxed{5\\text{ million}}"}`+"\n")
 	here, there := filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "there")
-	f.must("run", dir, "--agent", "replay:"+replay, "-o", here, "-q")
+	// One at a time: each that runs beside others loads the library for itself.
+	f.must("run", dir, "--agent", "replay:"+replay, "-o", here, "-q", "--workers", "1")
 	run, addr := f.run(dir, "--agent", "replay:"+replay, "-o", there)
-	worker := f.start("worker", "--hub", addr, "--credentials", f.invite("scorers", "verify"))
+	worker := f.start("worker", "--hub", addr, "--credentials", f.invite("scorers", "verify"), "--slots", "1")
 	f.ends(run, exitDone)
 	f.ends(worker, exitDone)
 	sameVerdicts(t, there, map[string]string{"equal": "passed passed ", "other": "failed failed wrong_answer", "refused": "failed failed ambiguous_answer"})
