@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/pipeline/record"
+	"securebench/internal/trajectory"
 )
 
 // baseModel is a base model on a server in the form of one that people have. Its tokens are
@@ -187,6 +188,10 @@ func TestLoglikelihood(t *testing.T) {
 			l := lines["capital"]
 			if sums := string(l.ProducerMetadata["choice_loglikelihoods"]); sums != "[-3, -2, -0.25, -3]" || l.Usage["requests"] != 5 || l.Usage["answers_truncated"] != 0 {
 				t.Errorf("%s, %s: the choices have %s, used %v", form, by, sums, l.Usage)
+			}
+			_, _, steps := stepsOf(t, out, "capital")
+			if n := len(steps); n != 3 || steps[0].Text != "Question: What is the capital of France?\nAnswer:" || steps[1].Text != "C" || steps[2].Kind != trajectory.Answer {
+				t.Errorf("%s, %s: the steps are %+v", form, by, steps)
 			}
 			checkLikely(t, dir, out, by)
 		}
