@@ -26,7 +26,7 @@ packages() {
 	local name
 	while read -r name; do
 		apt-cache "${o[@]}" show --no-all-versions "$name" |
-			awk '/^Filename: / { file = $2 } /^SHA256: / { sum = $2 } END { if (file == "" || sum == "") exit 1; printf "    - {file: \"%s\", sha256: %s}\n", file, sum }'
+			awk '/^Filename: / { file = $2 } /^SHA256: / { sum = $2 } END { if (file == "" || sum == "") exit 1; printf "    - {file: \"%s\", sha256: \"%s\"}\n", file, sum }'
 	done
 }
 

@@ -68,20 +68,10 @@ func needAgent(t *testing.T, release string) {
 	}
 }
 
-// way is how an agent works, unless it calls tools until its model calls none.
-type way struct {
-	last   string // the command by which its model ends the work
-	writes bool   // its model writes whole files in its answer, and calls nothing
-}
-
-func ways() map[string]way {
-	return map[string]way{"mini-swe-agent": {last: "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}, "aider": {writes: true}}
-}
-
 // workingScript solves the rows in the way of an agent.
-func workingScript(t *testing.T, way way) *scripted.Script {
+func workingScript(t *testing.T, work catalogue.Work) *scripted.Script {
 	t.Helper()
-	if way.writes {
+	if work.Files {
 		s, err := scripted.Load(filepath.Join("testdata", "writing.yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -89,27 +79,25 @@ func workingScript(t *testing.T, way way) *scripted.Script {
 		return s
 	}
 	s := solvingScript(t)
-	for i := range s.Conversations {
-		turns := s.Conversations[i].Turns
-		turns[len(turns)-1].Run = way.last
+	if work.Last != "" {
+		s.EndBy(work.Last)
 	}
 	return s
 }
 
 // runsRows runs an agent over a row of each family.
 func runsRows(t *testing.T, a catalogue.Agent, api, version string) {
-	way := ways()[a.Name]
-	b := newAgentBench(t, workingScript(t, way), nil)
+	b := newAgentBench(t, workingScript(t, a.Work), nil)
 	all, want := b.solvableRows(), map[string]string{}
 	var rows []map[string]any
 	for _, id := range []string{"code/tester", "repo/root", "term/tester"} {
 		rows, want[id] = append(rows, all[id]), "passed passed "
 	}
-	b.runs(a, api, version, way, rows, want)
+	b.runs(a, api, version, rows, want)
 }
 
 // runs runs an agent over rows, and checks what came of it.
-func (b *agentBench) runs(a catalogue.Agent, api, version string, way way, rows []map[string]any, want map[string]string) {
+func (b *agentBench) runs(a catalogue.Agent, api, version string, rows []map[string]any, want map[string]string) {
 	t := b.t
 	t.Helper()
 	h := realHarness{a.Name, "some-model-1", version}
@@ -128,11 +116,11 @@ func (b *agentBench) runs(a catalogue.Agent, api, version string, way way, rows 
 	out := filepath.Join(filepath.Dir(tester), "out")
 	sameVerdicts(t, out, want)
 	checkManifest(t, out, h)
-	if !way.writes {
-		checkSteps(t, out, len(rows), way.last != "")
+	if !a.Work.Files {
+		checkSteps(t, out, len(rows), a.Work.Last != "")
 	}
 	checkAgain(t, out, tester, want)
-	b.checkAgent(a.Name, api, version, out, !way.writes)
+	b.checkAgent(a.Name, api, version, out, !a.Work.Files)
 }
 
 // busybox is a shell with tools that need no C library, for the image of a test.
@@ -174,17 +162,24 @@ func bareImage(t *testing.T) string {
 	return "localhost/bare/bare:1"
 }
 
-// TestPythonAgentsInBareImages: an agent in Python solves a task in an image without a C
-// library, in which no Python of the image's could run.
+// TestPythonAgentsInBareImages: an agent in Python solves a task, and answers a question with
+// its last message, in an image without a C library, in which no Python of the image's could
+// run.
 func TestPythonAgentsInBareImages(t *testing.T) {
 	t.Parallel()
 	a, _ := catalogue.Find("mini-swe-agent")
 	version := agenttest.Pinned(a.Name)
 	needAgent(t, a.Name+"@"+version)
-	b := newAgentBench(t, workingScript(t, ways()[a.Name]), nil)
-	row := b.solvableRows()["term/root"]
-	row["environment"] = map[string]any{"image": bareImage(t)}
-	b.runs(a, a.Providers[0].API, version, ways()[a.Name], []map[string]any{row}, map[string]string{"term/root": "passed passed "})
+	script := workingScript(t, a.Work)
+	script.Conversations = append(script.Conversations, scripted.Conversation{Seen: "How many are there?", Turns: []scripted.Turn{
+		{Run: `cat "$SECUREBENCH_TASK_FILE"`}, {Run: whoAmI}, {Say: "42", Run: a.Work.Last}}})
+	b := newAgentBench(t, script, nil)
+	image := map[string]any{"image": bareImage(t)}
+	work := b.solvableRows()["term/root"]
+	work["environment"] = image
+	question := map[string]any{"id": "answer", "family": "short_answer", "input": map[string]any{"question": "How many are there?"},
+		"eval": map[string]any{"accepted_answers": []string{"42"}}, "environment": image}
+	b.runs(a, a.Providers[0].API, version, []map[string]any{work, question}, map[string]string{"term/root": "passed passed ", "answer": "passed passed "})
 }
 
 // ownWords are what an agent says of itself: that its commands find its token, which

@@ -73,7 +73,7 @@ func Check(ctx context.Context, o Options) (_ Report, err error) {
 		return Report{}, fmt.Errorf("making a folder for the check: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	provider, address, stop, err := serve(ctx)
+	provider, address, stop, err := serve(ctx, o.Agent.Work)
 	if err != nil {
 		return Report{}, err
 	}
@@ -93,11 +93,16 @@ func Check(ctx context.Context, o Options) (_ Report, err error) {
 	return o.report(manifest, line, provider.Requests()), nil
 }
 
-// serve starts the provider.
-func serve(ctx context.Context) (_ *scripted.Server, address string, stop func(), err error) {
+// serve starts the provider, whose model works as the agent has it.
+func serve(ctx context.Context, work catalogue.Work) (_ *scripted.Server, address string, stop func(), err error) {
 	s, err := scripted.Parse("script.yaml", script)
 	if err != nil {
 		return nil, "", nil, err
+	}
+	if work.Files {
+		s.WriteFiles()
+	} else if work.Last != "" {
+		s.EndBy(work.Last)
 	}
 	at, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -63,8 +63,9 @@ func (o Options) report(m record.Manifest, line *record.Line, requests []scripte
 	add("program", r.Version != "", strings.Join(programs, "; "))
 	add("starts", true, "in "+cmp.Or(o.Image, DefaultImage)+", which has nothing of it")
 	add("relay", relayed(line, r.API, requests) == "", cmp.Or(relayed(line, r.API, requests), asked(line, r.API)))
-	calls := line.Usage["tool_calls"]
-	add("tools", calls > 0, console.Plural(int(calls), "call")+" of tools by its model")
+	if calls := line.Usage["tool_calls"]; !o.Agent.Work.Files {
+		add("tools", calls > 0, console.Plural(int(calls), "call")+" of tools by its model")
+	}
 	if o.ACP || o.Agent.ACP != nil && len(o.Agent.Command) == 0 || o.Agent.Format() != nil {
 		steps := line.Usage["steps"]
 		add("output", steps > 0, console.Plural(int(steps), "step")+" in what it prints")

@@ -29,6 +29,7 @@ type Agent struct {
 	Config jsontext.Value `json:"config"` // the agent's own configuration
 	Files  []File         `json:"files"`  // below its home, before it starts
 	Output Output         `json:"output"`
+	Work   Work           `json:"work"`
 	// Settings say what becomes of a setting of the configuration, by its name: words of
 	// the command, in the place of {settings}. One that is not there is not supported.
 	Settings map[string][]string `json:"settings"`
@@ -64,6 +65,12 @@ type Models struct {
 type File struct {
 	Path string `json:"path"`
 	Text string `json:"text"`
+}
+
+// Work says how an agent works whose model does not call tools until it calls none.
+type Work struct {
+	Last  string `json:"last"`  // the command by which its model ends the work
+	Files bool   `json:"files"` // its model calls nothing: it writes whole files in its answers
 }
 
 // Output says how an agent's standard output is read.

@@ -2,12 +2,15 @@ package catalogue
 
 import (
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"securebench/internal/agent/agenttest"
+	"securebench/internal/agent/debian"
 )
 
 // a is a description that is as short as can be.
@@ -67,6 +70,7 @@ func TestBadDescriptions(t *testing.T) {
 		{"command:", "env: [https_proxy=x]\ncommand:", `env: "https_proxy=x": want NAME=VALUE`},
 		{"command:", "files: [{path: '{home}/../x', text: y}]\ncommand:", "does not lie below {home}"},
 		{"command:", "output: {events: [{where: {type: x}, message: a, call: [b]}]}\ncommand:", "events[0]: want exactly one"},
+		{"command:", "work: {last: x, files: true}\ncommand:", "work: want last or files"},
 		{"command:", "output: {reader: mine}\ncommand:", "reader: want codex or claude_code"},
 	} {
 		_, err := Parse("x/a.yaml", []byte(strings.Replace(a, c.old, c.new, 1)))
@@ -152,4 +156,37 @@ func FuzzParse(f *testing.F) {
 		Values{}.Expand(got.Command)
 		got.Program.Place("x/y/z")
 	})
+}
+
+// TestRuntimes: each Python is the same packages for both processors, all of them pinned,
+// and a version of three numbers, by which wheels are chosen.
+func TestRuntimes(t *testing.T) {
+	t.Parallel()
+	names := func(all []debian.Package) (out []string) {
+		for _, p := range all {
+			name, _, _ := strings.Cut(path.Base(p.File), "_")
+			out = append(out, name)
+			if !regexp.MustCompile(`^pool/main/[^ ]+\.deb$`).MatchString(p.File) || !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(p.SHA256) {
+				t.Errorf("%+v is not pinned", p)
+			}
+		}
+		return out
+	}
+	found := 0
+	for _, r := range Runtimes() {
+		if r.Debian == nil {
+			continue
+		}
+		found++
+		amd64, arm64 := names(r.Debian["amd64"]), names(r.Debian["arm64"])
+		if !slices.Equal(amd64, arm64) || !slices.Contains(amd64, "libc6") || r.Glibc == 0 {
+			t.Errorf("%s %s is made of %q and %q", r.Name, r.Exact, amd64, arm64)
+		}
+		if !regexp.MustCompile(`^3\.[0-9]+\.[0-9]+$`).MatchString(r.Exact) {
+			t.Errorf("%s has the version %s", r.Name, r.Exact)
+		}
+	}
+	if found == 0 {
+		t.Error("there is no Python")
+	}
 }

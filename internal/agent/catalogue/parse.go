@@ -74,6 +74,9 @@ func (a Agent) check() error {
 			return fmt.Errorf("providers[%d]: %w", i, err)
 		}
 	}
+	if a.Work.Files && a.Work.Last != "" {
+		return errors.New("work: want last or files, not both")
+	}
 	if o := a.Output; o.Reader != "" && len(o.Events) > 0 {
 		return errors.New("output: want a reader or events, not both")
 	}

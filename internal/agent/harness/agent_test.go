@@ -131,7 +131,10 @@ func TestAgentPlans(t *testing.T) {
 					t.Errorf("the plan does not run %q", argv)
 				}
 				for i, o := range p.Overlays {
-					if o.Package.Debian != nil { // started by a script beside the program
+					switch {
+					case o.Package.PyPI != "": // started by a file of its home
+						o.Target, o.Package.Start = o.Target+"-home", "start.py"
+					case o.Package.Debian != nil: // started by a script beside the program
 						o.Target, o.Package.Start = p.Overlays[0].Target, "bin/python3"
 					}
 					if first := len(p.Overlays) - 1 - i; p.Argv[first] != o.Target+"/"+o.Package.Start { // what runs it comes first

@@ -22,8 +22,8 @@ import (
 // locked returns the release of a program of which the catalogue pins everything. What
 // was made of other files is made anew.
 func (f *fetcher) locked(ctx context.Context, l catalogue.Locked, version string) (Release, error) {
-	if isExact(version) && version != l.Version {
-		return Release{}, fault.Errorf(fault.Config, "%s has no version %s here: the catalogue pins %s with all that it needs (another one needs a description of your own, docs/agents.md)", f.program, version, l.Version)
+	if version != latestVersion && version != l.Version {
+		return Release{}, fault.Errorf(fault.Config, "%s has no version %s here: the catalogue pins %s with all that it needs (another one needs a description of your own, docs/agents.md)", f.program, redact.QuoteShort(version, 60), l.Version)
 	}
 	name := folder(f.program, l.Version, f.on)
 	switch r, err := f.check(ctx, name, f.of); {

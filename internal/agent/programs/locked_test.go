@@ -136,8 +136,10 @@ func TestPythonProgram(t *testing.T) {
 	if again, err := c.Resolve(ctx, pythonOf(first), "1.0.0", Platform{OS: "linux", Arch: "amd64", Musl: true}, func(string) {}); err != nil || again != r || s.count() != asked {
 		t.Errorf("from the cache: %+v, %v, asked %d times", again, err, s.count()-asked)
 	}
-	if _, err := c.Resolve(ctx, pythonOf(first), "1.1.0", amd64(), func(string) {}); fault.KindOf(err) != fault.Config || !strings.Contains(err.Error(), "the catalogue pins 1.0.0") {
-		t.Errorf("another version: %v", err)
+	for _, other := range []string{"1.1.0", "next"} {
+		if _, err := c.Resolve(ctx, pythonOf(first), other, amd64(), func(string) {}); fault.KindOf(err) != fault.Config || !strings.Contains(err.Error(), "the catalogue pins 1.0.0") {
+			t.Errorf("version %s: %v", other, err)
+		}
 	}
 	second := strings.SplitAfter(first, "\n")[0] + s.wheel(t, "needed", "2.1")
 	if other, err := c.Resolve(ctx, pythonOf(second), "latest", amd64(), func(string) {}); err != nil || other == r || other.Key() == r.Key() || !strings.Contains(content(t, c, other), "version = 2.1") {
@@ -213,5 +215,32 @@ func TestDebianProgram(t *testing.T) {
 	s.Close()
 	if _, err := s.cache(t, t.TempDir()).Resolve(ctx, p, "latest", amd64(), func(string) {}); fault.KindOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "name a mirror of Debian in SECUREBENCH_DEBIAN_MIRROR") {
 		t.Errorf("no mirror: %v", err)
+	}
+}
+
+// TestPlaceWheel: the files of wheels lie where Python looks for them, without those that
+// the description leaves out.
+func TestPlaceWheel(t *testing.T) {
+	t.Parallel()
+	all := pythonOf("x==1.0 --hash=sha256:" + strings.Repeat("0", 64) + "\ntool==1.0 --hash=sha256:" + strings.Repeat("0", 64) + "\n")
+	some := all
+	some.Files = []catalogue.Placement{{From: "lib/", To: "lib", Except: []string{"x/tests/"}}, {From: "bin/tool", To: "bin/tool"}}
+	l, locked, err := all.Locked("amd64")
+	if err != nil || !locked {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, all, some string }{
+		{"lib/x/a.py", l.ModulesOf() + "/x/a.py", l.ModulesOf() + "/x/a.py"},
+		{"lib/x/tests/a.py", l.ModulesOf() + "/x/tests/a.py", ""},
+		{"bin/tool", "bin/tool", "bin/tool"},
+		{"bin/other", "bin/other", ""},
+		{"data/share/man/a", "share/man/a", ""},
+	} {
+		if got := placeWheel(all, l, c.name); got != c.all {
+			t.Errorf("%s lies at %q, want %q", c.name, got, c.all)
+		}
+		if got := placeWheel(some, l, c.name); got != c.some {
+			t.Errorf("of some, %s lies at %q, want %q", c.name, got, c.some)
+		}
 	}
 }

@@ -64,12 +64,35 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"securebench/internal/source"
 )
+
+// EndBy has the last turn of each conversation run a command.
+func (s *Script) EndBy(command string) {
+	for i := range s.Conversations {
+		turns := s.Conversations[i].Turns
+		turns[len(turns)-1].Run = command
+	}
+}
+
+// WriteFiles makes each conversation one answer with the files that it writes, whole, each
+// below its name. What else it does is left out.
+func (s *Script) WriteFiles() {
+	for i := range s.Conversations {
+		var said strings.Builder
+		for _, t := range s.Conversations[i].Turns {
+			if t.Write != nil {
+				fmt.Fprintf(&said, "%s\n```\n%s```\n", path.Base(t.Write.Path), t.Write.Content)
+			}
+		}
+		s.Conversations[i].Turns = []Turn{{Say: said.String()}}
+	}
+}
 
 // Script is what a [Server] plays.
 type Script struct {

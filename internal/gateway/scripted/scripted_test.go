@@ -87,3 +87,26 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestWaysOfWorking: a script can be that of a model which ends its work with a command, or
+// which only writes files.
+func TestWaysOfWorking(t *testing.T) {
+	t.Parallel()
+	read := func() *Script {
+		s, err := Parse("s.yaml", []byte("conversations: [{turns: [{run: ls}, {write: {path: /w/a.py, content: \"1\\n\"}}, {say: All done.}]}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	ended := read()
+	ended.EndBy("exit")
+	if turns := ended.Conversations[0].Turns; len(turns) != 3 || turns[2].Run != "exit" || turns[2].Say != "All done." {
+		t.Errorf("ended by a command: %+v", turns)
+	}
+	written := read()
+	written.WriteFiles()
+	if turns := written.Conversations[0].Turns; len(turns) != 1 || turns[0].Say != "a.py\n```\n1\n```\n" {
+		t.Errorf("in files: %+v", turns)
+	}
+}
