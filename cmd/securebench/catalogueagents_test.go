@@ -128,7 +128,8 @@ func busybox() debian.Package {
 	return debian.Package{File: "pool/main/b/busybox/busybox-static_1.35.0-4+deb12u1+b1_amd64.deb", SHA256: "3d3fdbe91d4660c873e14b092c213fe81c1da6362daa236eb25d0171eb108744"}
 }
 
-// bareImage makes an image that has no C library, and no program but a shell and its tools.
+// bareImage makes an image that has no C library, no program but a shell and its tools, and
+// variables that no Python survives.
 func bareImage(t *testing.T) string {
 	t.Helper()
 	c, err := debian.Open(os.Getenv, time.Second)
@@ -153,7 +154,7 @@ func bareImage(t *testing.T) string {
 	if err := debian.Unpack(t.Context(), deb, root, func(name string) string { return map[string]string{"bin/busybox": "busybox"}[name] }); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(at, "Dockerfile"), "FROM scratch\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\n")
+	write(t, filepath.Join(at, "Dockerfile"), "FROM scratch\nENV PYTHONHOME=/nowhere PYTHONPATH=/bin\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\n")
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: bare\nversion: 1\n")
 	write(t, filepath.Join(dir, "tasks.jsonl"), "")
 	if res := securebench(t, nil, "pack", "build", dir); res.code != exitDone {

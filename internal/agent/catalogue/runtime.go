@@ -164,10 +164,11 @@ func (p Package) python(arch string) (l Locked, err error) {
 }
 
 // pythonScript starts a Python of Debian by its own loader, which finds no library but its
-// own. It is the interpreter that Python knows, so that programs start it again by it.
+// own. Variables by which an image sets up its Python are not for it. The script is the
+// interpreter that Python knows, so that programs start it again by it.
 const pythonScript = `#!/bin/sh
 python=${0%%/*}/../../python
-exec "$python"/lib/ld-linux-*.so.* --library-path "$python/lib" --argv0 "$0" "$python/bin/%s" "$@"
+exec "$python"/lib/ld-linux-*.so.* --library-path "$python/lib" --argv0 "$0" "$python/bin/%s" -E -s "$@"
 `
 
 // ModulesOf is the folder of a Python program's modules.

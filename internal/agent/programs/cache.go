@@ -105,9 +105,14 @@ type stored struct {
 	Layout    string  `json:"layout,omitzero"`
 }
 
-// folder is the name of a release's folder.
-func folder(p Program, version string, on Platform) string {
-	return fmt.Sprintf("%s_%s_%s", hyphened(string(p)), version, strings.ReplaceAll(on.String(), "/", "-"))
+// folder is the name of a release's folder. What the catalogue pins can differ for a
+// version, so that each has a folder of its own.
+func folder(p Program, version string, on Platform, integrity string) string {
+	name := fmt.Sprintf("%s_%s_%s", hyphened(string(p)), version, strings.ReplaceAll(on.String(), "/", "-"))
+	if sum, err := digest.Hex(integrity); err == nil {
+		name += "_" + sum[:12]
+	}
+	return name
 }
 
 // List returns what is in the cache, in order. Only [Cache.Resolve] checks
@@ -145,7 +150,7 @@ func (c *Cache) read(name string) (Entry, error) {
 		return Entry{}, errDamaged
 	}
 	on, err := ParsePlatform(s.Platform)
-	if err != nil || folder(s.Program, s.Version, on) != name {
+	if err != nil || folder(s.Program, s.Version, on, s.Integrity) != name {
 		return Entry{}, errDamaged
 	}
 	return Entry{Release{Program: s.Program, Version: s.Version, Platform: on, Integrity: s.Integrity, Digest: s.Digest}, s.Bytes, s.Layout}, nil
@@ -192,7 +197,7 @@ func (c *Cache) Remove(ctx context.Context, p Program, version string) ([]Entry,
 		if p != "" && e.Program != p || version != "" && e.Version != version {
 			continue
 		}
-		name := folder(e.Program, e.Version, e.Platform)
+		name := folder(e.Program, e.Version, e.Platform, e.Integrity)
 		unlock, err := c.lock(ctx, name+lockSuffix, func() {})
 		if err != nil {
 			return out, err

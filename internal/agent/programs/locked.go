@@ -19,20 +19,13 @@ import (
 	"securebench/internal/wheels"
 )
 
-// locked returns the release of a program of which the catalogue pins everything. What
-// was made of other files is made anew.
+// locked returns the release of a program of which the catalogue pins everything.
 func (f *fetcher) locked(ctx context.Context, l catalogue.Locked, version string) (Release, error) {
 	if version != latestVersion && version != l.Version {
 		return Release{}, fault.Errorf(fault.Config, "%s has no version %s here: the catalogue pins %s with all that it needs (another one needs a description of your own, docs/agents.md)", f.program, redact.QuoteShort(version, 60), l.Version)
 	}
-	name := folder(f.program, l.Version, f.on)
-	switch r, err := f.check(ctx, name, f.of); {
-	case err == nil && r.Integrity == l.Digest:
-		return r, nil
-	case err == nil:
-		f.progress(fmt.Sprintf("%s %s in the cache is made of other packages: fetching it again", f.program, l.Version))
-	case ctx.Err() != nil:
-		return Release{}, ctx.Err()
+	if r, err := f.check(ctx, folder(f.program, l.Version, f.on, l.Digest), f.of); err == nil || ctx.Err() != nil {
+		return r, err
 	}
 	b := parcel{integrity: l.Digest, from: "the Python registry", fill: func(ctx context.Context, at string, _, tree *os.Root) error {
 		return f.layWheels(ctx, at, tree, l)

@@ -111,8 +111,8 @@ func pythonRuntime() string {
 }
 
 // TestPythonProgram: a Python program is laid out as a virtual environment of its Python,
-// whose interpreter is started by its own loader. What is pinned is the only version; with
-// other pins it is made anew, and else no registry is asked.
+// whose interpreter is started by its own loader. What is pinned is the only version, and
+// needs no registry once it is there; other pins have a folder of their own.
 func TestPythonProgram(t *testing.T) {
 	t.Parallel()
 	s, ctx := newShelf(t), context.Background()
@@ -142,8 +142,15 @@ func TestPythonProgram(t *testing.T) {
 		}
 	}
 	second := strings.SplitAfter(first, "\n")[0] + s.wheel(t, "needed", "2.1")
-	if other, err := c.Resolve(ctx, pythonOf(second), "latest", amd64(), func(string) {}); err != nil || other == r || other.Key() == r.Key() || !strings.Contains(content(t, c, other), "version = 2.1") {
+	other, err := c.Resolve(ctx, pythonOf(second), "latest", amd64(), func(string) {})
+	if err != nil || other.Key() == r.Key() || !strings.Contains(content(t, c, other), "version = 2.1") {
 		t.Errorf("with other pins: %+v, %v", other, err)
+	}
+	if got := content(t, c, r); !strings.Contains(got, "version = 2.0") {
+		t.Errorf("the former one has changed: %s", got)
+	}
+	if gone, err := c.Remove(ctx, "tool", "1.0.0"); err != nil || len(gone) != 2 {
+		t.Errorf("removed %+v, %v", gone, err)
 	}
 }
 

@@ -52,7 +52,7 @@ func (c *Cache) Resolve(ctx context.Context, of catalogue.Package, version strin
 	default:
 		return Release{}, fault.Errorf(fault.Config, "%s is not a version of %s: want one such as 1.2.3, or latest", redact.QuoteShort(version, 60), p)
 	}
-	switch r, err := c.check(ctx, folder(p, version, on), of); {
+	switch r, err := c.check(ctx, folder(p, version, on, ""), of); {
 	case err == nil:
 		return r, nil
 	case ctx.Err() != nil:
@@ -132,7 +132,7 @@ func (f *fetcher) tagged(ctx context.Context, tag string) (string, error) {
 // release returns a release of the npm registry from the cache, or fetches it. Of several
 // processes that want the same, one fetches.
 func (f *fetcher) release(ctx context.Context, version string) (r Release, err error) {
-	if r, err := f.check(ctx, folder(f.program, version, f.on), f.of); err == nil || ctx.Err() != nil {
+	if r, err := f.check(ctx, folder(f.program, version, f.on, ""), f.of); err == nil || ctx.Err() != nil {
 		return r, err
 	}
 	b, err := f.find(ctx, version)
@@ -144,7 +144,7 @@ func (f *fetcher) release(ctx context.Context, version string) (r Release, err e
 
 // made makes a release, unless another process makes it meanwhile.
 func (f *fetcher) made(ctx context.Context, version string, b parcel) (r Release, err error) {
-	name := folder(f.program, version, f.on)
+	name := folder(f.program, version, f.on, b.integrity)
 	unlock, err := f.lock(ctx, name+lockSuffix, func() {
 		f.progress(fmt.Sprintf("another process fetches %s %s: waiting", f.program, version))
 	})
@@ -154,11 +154,11 @@ func (f *fetcher) made(ctx context.Context, version string, b parcel) (r Release
 	defer func() { err = errors.Join(err, unlock()) }()
 	r, err = f.check(ctx, name, f.of)
 	switch {
-	case err == nil && r.Integrity == b.integrity || ctx.Err() != nil:
+	case err == nil || ctx.Err() != nil:
 		return r, err
 	case errors.Is(err, errLayout):
 		f.progress(fmt.Sprintf("%s %s in the cache: %v: fetching it again", f.program, version, err))
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case !errors.Is(err, fs.ErrNotExist):
 		f.progress(fmt.Sprintf("%s %s in the cache is damaged: fetching it again", f.program, version))
 	}
 	return f.fetch(ctx, name, version, b)

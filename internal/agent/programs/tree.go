@@ -88,7 +88,7 @@ func writeHeader(w *tar.Writer, h *tar.Header) error {
 // needs beside it. Everything belongs to root and can be read by all. What is
 // written is checked on the way: after an error it is not to be used.
 func (c *Cache) WriteTar(r Release, w io.Writer) error {
-	root, err := c.root.OpenRoot(folder(r.Program, r.Version, r.Platform) + "/" + treeName)
+	root, err := c.root.OpenRoot(folder(r.Program, r.Version, r.Platform, r.Integrity) + "/" + treeName)
 	if err != nil {
 		return fmt.Errorf("reading %s from the cache: %w", r.Title(), err)
 	}
