@@ -154,7 +154,10 @@ func bareImage(t *testing.T) string {
 	if err := debian.Unpack(t.Context(), deb, root, func(name string) string { return map[string]string{"bin/busybox": "busybox"}[name] }); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(at, "Dockerfile"), "FROM scratch\nENV PYTHONHOME=/nowhere PYTHONPATH=/bin\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\n")
+	write(t, filepath.Join(at, "Dockerfile"), "FROM scratch\nENV PYTHONHOME=/nowhere PYTHONPATH=/bin\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\nCOPY bash /bin/bash\n")
+	if err := os.WriteFile(filepath.Join(at, "bash"), []byte("#!/bin/sh\nexec /bin/sh \"$@\"\n"), 0o755); err != nil { // with which agents in JavaScript run commands
+		t.Fatal(err)
+	}
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: bare\nversion: 1\n")
 	write(t, filepath.Join(dir, "tasks.jsonl"), "")
 	if res := securebench(t, nil, "pack", "build", dir); res.code != exitDone {
@@ -163,24 +166,28 @@ func bareImage(t *testing.T) string {
 	return "localhost/bare/bare:1"
 }
 
-// TestPythonAgentsInBareImages: an agent in Python solves a task, and answers a question with
-// its last message, in an image without a C library, in which no Python of the image's could
-// run.
-func TestPythonAgentsInBareImages(t *testing.T) {
+// TestAgentsInBareImages: agents in Python and JavaScript solve a task, and answer a question
+// with their last message, in an image without a C library, in which no Python and no Node of
+// the image's could run.
+func TestAgentsInBareImages(t *testing.T) {
 	t.Parallel()
-	a, _ := catalogue.Find("mini-swe-agent")
-	version := agenttest.Pinned(a.Name)
-	needAgent(t, a.Name+"@"+version)
-	script := workingScript(t, a.Work)
-	script.Conversations = append(script.Conversations, scripted.Conversation{Seen: "How many are there?", Turns: []scripted.Turn{
-		{Run: `cat "$SECUREBENCH_TASK_FILE"`}, {Run: whoAmI}, {Say: "42", Run: a.Work.Last}}})
-	b := newAgentBench(t, script, nil)
-	image := map[string]any{"image": bareImage(t)}
-	work := b.solvableRows()["term/root"]
-	work["environment"] = image
-	question := map[string]any{"id": "answer", "family": "short_answer", "input": map[string]any{"question": "How many are there?"},
-		"eval": map[string]any{"accepted_answers": []string{"42"}}, "environment": image}
-	b.runs(a, a.Providers[0].API, version, []map[string]any{work, question}, map[string]string{"term/root": "passed passed ", "answer": "passed passed "})
+	for _, name := range []string{"mini-swe-agent", "qwen-code"} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := catalogue.Find(name)
+			version := agenttest.Pinned(name)
+			needAgent(t, name+"@"+version)
+			script := workingScript(t, a.Work)
+			script.Conversations = append(script.Conversations, scripted.Conversation{Seen: "How many are there?", Turns: []scripted.Turn{
+				{Run: `cat "$SECUREBENCH_TASK_FILE"`}, {Run: whoAmI}, {Say: "42", Run: a.Work.Last}}})
+			b := newAgentBench(t, script, nil)
+			image := map[string]any{"image": bareImage(t)}
+			work := b.solvableRows()["term/root"]
+			work["environment"] = image
+			question := map[string]any{"id": "answer", "family": "short_answer", "input": map[string]any{"question": "How many are there?"},
+				"eval": map[string]any{"accepted_answers": []string{"42"}}, "environment": image}
+			b.runs(a, a.Providers[0].API, version, []map[string]any{work, question}, map[string]string{"term/root": "passed passed ", "answer": "passed passed "})
+		})
+	}
 }
 
 // ownWords are what an agent says of itself: that its commands find its token, which

@@ -347,8 +347,8 @@ func checkManifest(t *testing.T, out string, h realHarness) {
 	}
 	want := map[string]string{h.harness: h.version} // and what runs it
 	if a, ok := catalogue.Find(h.harness); ok {
-		if by, version, ok := a.Program.RunBy(); ok {
-			want[by.Name] = version
+		for _, by := range a.Program.Runtimes() {
+			want[by.Name] = by.Exact
 		}
 	}
 	for _, p := range m.Programs {

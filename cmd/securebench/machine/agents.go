@@ -32,8 +32,8 @@ Programs come from the npm registry, as your npm client is configured: .npmrc of
 the project, the user and the machine, and the variables npm_config_*. The npm
 client itself is not needed. A package must have the SHA-512 digest that the
 registry names. Agents in Python come from the Python registry, as pip is
-configured, with a Python from a mirror of Debian (SECUREBENCH_DEBIAN_MIRROR); all
-of both is pinned by SHA-256.
+configured, with a Python from a mirror of Debian (SECUREBENCH_DEBIAN_MIRROR), as
+is the C library that Node runs with; all of that is pinned by SHA-256.
 
 They are kept in the folder that SECUREBENCH_AGENT_CACHE names, or in
 securebench/agents in your cache directory, and are checked before each use. What
@@ -102,8 +102,10 @@ func (g agentGroup) fetch(ctx context.Context, name, platform string) (err error
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
 	err = g.resolve(ctx, cache, p, version, on)
-	if by, exact, ok := p.RunBy(); ok && err == nil {
-		err = g.resolve(ctx, cache, by, exact, on)
+	for _, by := range p.Runtimes() {
+		if err == nil {
+			err = g.resolve(ctx, cache, by, by.Exact, on)
+		}
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func Load(getenv func(string) string) ([]Agent, error) {
 		if err != nil {
 			return nil, fault.As(fault.Config, err)
 		}
-		if _, taken := find(all, a.Name); taken || fold(a.Name) == runtimeNode || fold(a.Name) == runtimePython {
+		if _, taken := find(all, a.Name); taken || isRuntime(fold(a.Name)) {
 			return nil, fault.Errorf(fault.Config, "%s: there is an agent %s already (give yours another name)", redact.Escape(name), a.Name)
 		}
 		a.Own = true

@@ -34,8 +34,9 @@ type Package struct {
 	PyPI         string `json:"pypi"`
 	Requirements string `json:"requirements"`
 
-	// Of a Python of Debian:
+	// Of a program of Debian:
 	Debian map[string][]debian.Package `json:"-"` // what it is made of, by processor
+	Beside []File                      `json:"-"` // texts that lie beside it
 	Exact  string                      `json:"-"` // its version
 	Glibc  int                         `json:"-"` // the minor version of its C library
 }

@@ -24,27 +24,40 @@ const Root = "/opt/securebench/"
 const (
 	runtimeNode   = "node"
 	runtimePython = "python"
+	runtimeLoader = "loader" // runs Node
 )
 
 //go:embed runtimes/*.yaml
 var runtimes embed.FS
 
-// Runtimes returns the programs that run others. Each Python is one of its own.
+// Runtimes returns the programs that run others. Those of Debian have one version each.
 func Runtimes() []Package {
 	node := Package{Name: runtimeNode, NPM: "node", Build: "node-linux-{arch}", Files: []Placement{{From: "bin/node", To: "bin/node"}, {From: "LICENSE", To: "LICENSE"}}, Start: "bin/node"}
-	return append([]Package{node}, pythons()...)
+	for _, r := range ofDebian() {
+		if r.Name == runtimeLoader {
+			node.Runtime = runtimeLoader + "@" + r.Exact
+		}
+	}
+	return append([]Package{node}, ofDebian()...)
 }
 
-// runtime is the file of a Python.
+// isRuntime reports whether a name is that of a program that runs others.
+func isRuntime(name string) bool {
+	return slices.ContainsFunc(Runtimes(), func(r Package) bool { return r.Name == name })
+}
+
+// runtime is the file of a program of Debian.
 type runtime struct {
+	Name    string                      `json:"name"`
 	Version string                      `json:"version"`
 	Glibc   int                         `json:"glibc"`
 	Start   string                      `json:"start"`
 	Files   []Placement                 `json:"files"`
+	Beside  []File                      `json:"beside"`
 	Debian  map[string][]debian.Package `json:"debian"`
 }
 
-var pythons = sync.OnceValue(func() (out []Package) { //nolint:gochecknoglobals // read once, and never changed
+var ofDebian = sync.OnceValue(func() (out []Package) { //nolint:gochecknoglobals // read once, and never changed
 	names, err := fs.Glob(runtimes, "runtimes/*.yaml")
 	if err != nil {
 		panic(err) // of the pattern
@@ -59,7 +72,7 @@ var pythons = sync.OnceValue(func() (out []Package) { //nolint:gochecknoglobals 
 		if err != nil {
 			panic(err) // which a test would have found
 		}
-		out = append(out, Package{Name: runtimePython, Exact: r.Version, Glibc: r.Glibc, Start: r.Start, Files: r.Files, Debian: r.Debian})
+		out = append(out, Package{Name: r.Name, Exact: r.Version, Glibc: r.Glibc, Start: r.Start, Files: r.Files, Beside: r.Beside, Debian: r.Debian})
 	}
 	return out
 })
@@ -79,7 +92,9 @@ func runtimeNames() (out []string) {
 		if r.Exact != "" {
 			version = r.Exact
 		}
-		out = append(out, r.Name+"@"+version)
+		if r.Name != runtimeLoader {
+			out = append(out, r.Name+"@"+version)
+		}
 	}
 	return out
 }
@@ -96,8 +111,18 @@ func (p Package) RunBy() (by Package, version string, ok bool) {
 	return Package{}, "", false
 }
 
+// Runtimes returns the programs that run the package's: the first that one, and each further
+// one the one before.
+func (p Package) Runtimes() (out []Package) {
+	for by, version, ok := p.RunBy(); ok; by, version, ok = by.RunBy() {
+		by.Exact = version
+		out = append(out, by)
+	}
+	return out
+}
+
 // Runner is the file by which the runtime runs the package's program that lies in a
-// folder: of Node its own, and of Python one beside the program, so that it finds the
+// folder: of Node the loader's, and of Python one beside the program, so that it finds the
 // program's modules as Python does in a virtual environment.
 func (p Package) Runner(folder string) string {
 	switch by, _, ok := p.RunBy(); {
@@ -105,6 +130,8 @@ func (p Package) Runner(folder string) string {
 		return ""
 	case by.Name == runtimePython:
 		return path.Join(folder, "bin/python3")
+	case by.Runtime != "":
+		return by.Runner(path.Join(Root, by.Name))
 	default:
 		return path.Join(Root, by.Name, by.Start)
 	}
@@ -125,8 +152,8 @@ type Locked struct {
 func (p Package) Locked(arch string) (Locked, bool, error) {
 	switch {
 	case p.Debian != nil:
-		l := Locked{Version: p.Exact, Debian: p.Debian[arch]}
-		sum, err := digest.JSON([]any{l.Debian, p.Files})
+		l := Locked{Version: p.Exact, Debian: p.Debian[arch], Beside: p.Beside}
+		sum, err := digest.JSON([]any{l.Debian, l.Beside, p.Files})
 		l.Digest = sum
 		return l, true, err
 	case p.PyPI == "":

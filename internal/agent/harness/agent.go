@@ -59,7 +59,7 @@ type agent struct {
 }
 
 // The folder of all that securebench brings.
-const opt = "/opt/securebench/"
+const opt = catalogue.Root
 
 // AgentType is the type of the harness that runs an agent by its name.
 const AgentType = "agent"
@@ -291,9 +291,9 @@ func (a *agent) home() string { return a.target() + "-home" }
 // overlays are the agent's program, and what runs it.
 func (a *agent) overlays() []Overlay {
 	out := []Overlay{{Program: a.Agent.Name, Version: a.version, Target: a.target(), Package: a.Program}}
-	if by, version, ok := a.Program.RunBy(); ok {
+	for _, by := range a.Program.Runtimes() {
 		out[0].Hidden = true // its folder bin, if there is one, has no commands
-		out = append(out, Overlay{Program: by.Name, Version: version, Target: opt + by.Name, Package: by, Hidden: true})
+		out = append(out, Overlay{Program: by.Name, Version: by.Exact, Target: opt + by.Name, Package: by, Hidden: true})
 	}
 	return out
 }

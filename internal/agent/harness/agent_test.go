@@ -130,15 +130,12 @@ func TestAgentPlans(t *testing.T) {
 				if n := len(argv); n == 0 || !slices.Equal(argv, p.Argv[:n]) {
 					t.Errorf("the plan does not run %q", argv)
 				}
-				for i, o := range p.Overlays {
-					switch {
-					case o.Package.PyPI != "": // started by a file of its home
-						o.Target, o.Package.Start = o.Target+"-home", "start.py"
-					case o.Package.Debian != nil: // started by a script beside the program
-						o.Target, o.Package.Start = p.Overlays[0].Target, "bin/python3"
-					}
-					if first := len(p.Overlays) - 1 - i; p.Argv[first] != o.Target+"/"+o.Package.Start { // what runs it comes first
-						t.Errorf("%s is not the overlay's %s", p.Argv[0], o.Package.Start)
+				for _, o := range p.Overlays[:min(1, len(p.Overlays))] {
+					program := o.Target + "/" + o.Package.Start
+					if runner := o.Package.Runner(o.Target); p.Argv[0] != runner && (runner != "" || p.Argv[0] != program) {
+						t.Errorf("the plan starts %s, and what runs the program is %q", p.Argv[0], runner)
+					} else if runner != "" && o.Package.PyPI == "" && p.Argv[1] != program {
+						t.Errorf("%s is not the overlay's %s", p.Argv[1], o.Package.Start)
 					}
 				}
 				want := harness.Needs{Argv: argv, Env: p.EnvNames, Overlays: p.Overlays, Version: h.Needs().Version, Relay: p.Relay, Domains: p.Domains, Output: p.Output, Files: h.Needs().Files}

@@ -52,7 +52,7 @@ func (f *fetcher) layDebian(ctx context.Context, tree *os.Root, l catalogue.Lock
 			return fmt.Errorf("unpacking %s: %w", path.Base(p.File), err)
 		}
 	}
-	return nil
+	return layBeside(tree, l.Beside)
 }
 
 // adviseDebian says whose fault it is that a package of Debian is not there.
@@ -90,7 +90,12 @@ func (f *fetcher) layWheels(ctx context.Context, at string, tree *os.Root, l cat
 	if err := errors.Join(err, r.Close()); err != nil {
 		return err
 	}
-	for _, file := range l.Beside {
+	return layBeside(tree, l.Beside)
+}
+
+// layBeside writes the texts of the catalogue, which no package may bring.
+func layBeside(tree *os.Root, texts []catalogue.File) error {
+	for _, file := range texts {
 		if err := writeBeside(tree, file); err != nil {
 			return err
 		}
@@ -115,7 +120,6 @@ func placeWheel(p catalogue.Package, l catalogue.Locked, name string) string {
 	return name
 }
 
-// writeBeside writes a text of the catalogue, which no wheel may bring.
 func writeBeside(tree *os.Root, file catalogue.File) error {
 	if err := tree.MkdirAll(path.Dir(file.Path), 0o755); err != nil {
 		return cacheError(err)
