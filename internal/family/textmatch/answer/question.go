@@ -92,9 +92,6 @@ func (q *Question) Has(w string) bool {
 	return false
 }
 
-// Exactly reports whether a folded word is one of the question as it is.
-func (q *Question) Exactly(w string) bool { return q.words[w] }
-
 // HasPair reports whether two words stand next to each other in the question.
 func (q *Question) HasPair(a, b string) bool { return q.runs[a+" "+b] }
 

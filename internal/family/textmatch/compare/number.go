@@ -98,9 +98,6 @@ func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading[N
 		if textmatch.IsLetterOrNumber(r) && !unicode.IsDigit(r) && r != '√' || strings.ContainsRune(".,;!?()[]\"'“”*", r) {
 			break
 		}
-		if touching == "" && textmatch.IsSpace(r) && isDash(r) {
-			break
-		}
 		touching = string(r) + touching
 		before = before[:len(before)-n]
 	}
@@ -160,9 +157,6 @@ func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading[Number], int) {
 		}
 		got := c.read(q, line.Sentences[last].Text)
 		if got.Finding != answer.Stated {
-			if whole := c.read(q, line.Text); whole.Finding == answer.Stated {
-				got = whole
-			}
 			return got, n
 		}
 		for _, s := range line.Sentences[:last] {

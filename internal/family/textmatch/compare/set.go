@@ -63,16 +63,11 @@ func (m *Members) Unmarked(r *answer.Reply) (answer.Reading[int], int) {
 		}
 	}
 	if k := len(m.Accepted); k > 1 && n+1 >= k {
-		var items []string
-		for _, l := range r.Lines[n+1-k:] {
-			items = append(items, strings.TrimLeft(l.Text, "0123456789.)-*•– "))
+		items := make([]string, k)
+		for i, l := range r.Lines[n+1-k:] {
+			items[i] = bulletless(l.Source)
 		}
-		numbered := r.Lines[n+1-k:]
-		plain := make([]string, k)
-		for i, l := range numbered {
-			plain[i] = bulletless(l.Source)
-		}
-		if (m.fit(r.Question, plain) || m.fit(r.Question, items)) && (n+1 == k || strings.HasSuffix(r.Lines[n-k].Text, ":")) {
+		if m.fit(r.Question, items) && (n+1 == k || strings.HasSuffix(r.Lines[n-k].Text, ":")) {
 			return answer.Reading[int]{Finding: answer.Stated, Value: -1}, n
 		}
 	}
@@ -82,7 +77,7 @@ func (m *Members) Unmarked(r *answer.Reply) (answer.Reading[int], int) {
 // bulletless returns a line without the bullet or number of an item.
 func bulletless(s string) string {
 	s = strings.TrimSpace(s)
-	for _, b := range [...]string{"- ", "* ", "• "} {
+	for _, b := range [...]string{"- ", "* ", "• ", "– "} {
 		if rest, ok := strings.CutPrefix(s, b); ok {
 			return answer.Plain(rest)
 		}

@@ -357,8 +357,8 @@ func concluded(q *answer.Question, words []answer.Word) bool {
 }
 
 // permits reports whether words may stand beside an answer. If the question has the
-// answer itself, its other words do not frame it; if the answer is made of frame words,
-// only those may stand there that could not be another answer.
+// answer itself, its other words do not frame it; beside an answer that is made of frame
+// words none may stand: it could be another answer.
 func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
 	if !q.Closed(words, 0) {
 		return false
@@ -369,7 +369,7 @@ func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
 		}
 		harmless := w.In(vocabulary.Harmless)&q.In != 0
 		switch {
-		case a.framed && !isLead(w.Text):
+		case a.framed:
 			return false
 		case a.asked && !harmless:
 			return false
@@ -386,16 +386,6 @@ func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
 // asked.
 func linked(q *answer.Question, words []answer.Word) bool {
 	return slices.ContainsFunc(words, func(w answer.Word) bool { return w.In(vocabulary.Link)&q.In != 0 })
-}
-
-// isLead reports whether w is one of the words that may stand next to an answer that is
-// made of frame words itself, such as "in" or "she", and that no other could be.
-func isLead(w string) bool {
-	switch w {
-	case "the", "it", "it's", "is", "answer", "final", "i", "think", "believe", "so", "thus", "hence", "therefore", "correct":
-		return true
-	}
-	return false
 }
 
 // minExplains is the fewest words of an explanation: a shorter one could be another
@@ -598,16 +588,9 @@ func (c *Texts) after(q *answer.Question, s answer.Sentence, i int) bool {
 				return false
 			}
 		}
-		return !c.retracts(q, words) && len(words) >= minExplains
+		return !q.Retracts(words) && len(words) >= minExplains
 	}
-	return len(words) > minExplains && !c.retracts(q, words) && !strings.HasSuffix(s.Text, "?") && q.Opposes(nil, words) == nil && !c.restates(q, s.Text, words)
-}
-
-func (c *Texts) retracts(q *answer.Question, words []answer.Word) bool {
-	if !q.Retracts(words) {
-		return false
-	}
-	return words[0].In(vocabulary.Except) == 0 || words[0].In(vocabulary.Retract|vocabulary.Or) != 0
+	return len(words) > minExplains && !q.Retracts(words) && !strings.HasSuffix(s.Text, "?") && q.Opposes(nil, words) == nil && !c.restates(q, s.Text, words)
 }
 
 // restates reports whether a sentence says again what something is: it has words of the
@@ -642,9 +625,6 @@ func (c *Texts) echoes(q *answer.Question, s answer.Sentence) bool {
 
 // idle reports whether a line only takes leave.
 func (c *Texts) idle(q *answer.Question, l answer.Line) bool {
-	if strings.HasSuffix(l.Text, "?") && len(l.Text) < 120 {
-		return q.Courteous(q.Words(l.Text))
-	}
 	for _, s := range l.Sentences {
 		if !q.Courteous(s.Words) {
 			return false
