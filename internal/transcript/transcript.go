@@ -306,3 +306,9 @@ func pairs(m verdict.Metadata) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// NewPart is a part with a value, escaped and cut to a limit.
+func NewPart(form Form, title string, v jsontext.Value, limit int) Part {
+	shown, cut := cutText(plainJSON(v), limit)
+	return Part{Title: redact.Escape(title), Form: form, Note: cut, Text: shown}
+}

@@ -57,6 +57,7 @@ type Run struct {
 	facets  map[string][]Facet
 	byKey   map[string]int
 	salt    *digest.Salt
+	pack    *Pack // of the run; nil if it is not known
 	summary Summary
 }
 
@@ -86,8 +87,8 @@ type Options struct {
 	Families family.Registry
 	// Advise adds to what is wrong with a run what can be done about it.
 	Advise func(error) error
-	// Tags are those of the rows of a pack by task.
-	Tags map[string][]string
+	// Pack, unless nil, adds to those runs that are of it.
+	Pack *Pack
 }
 
 // Load checks and counts the run at a path.
@@ -106,13 +107,15 @@ func Load(ctx context.Context, path string, o Options) (_ *Run, err error) {
 	if o.Advise != nil {
 		judged = o.Advise(judged)
 	}
-	b := report.NewBuilder(report.About(res, signer, judged))
+	b, with := report.NewBuilder(report.About(res, signer, judged)), o.Pack.of(dir, res.Manifest)
 	for _, at := range attempts {
-		at.Tags = o.Tags[at.TaskID]
+		if with != nil {
+			at.Tags = with.rows[at.TaskID].tags
+		}
 		b.Add(at)
 	}
 	r := NewRun(b.Report(), res, lines, o.Families)
-	r.path = path
+	r.path, r.pack = path, with
 	if salt, err := record.ReadSalt(dir, res.Manifest.SaltDigest); err == nil && !res.Published {
 		r.salt = &salt
 	}
@@ -165,6 +168,8 @@ type Whole struct {
 	Network  *Network           `json:"network,omitzero"`
 	Previous string             `json:"previous,omitzero"` // keys
 	Next     string             `json:"next,omitzero"`
+
+	task string // as it is
 }
 
 // maxText bounds each text of an attempt on a page of the server's, in bytes.
@@ -186,7 +191,11 @@ func (r *Run) Whole(key string) (_ Whole, err error) {
 		return Whole{}, err
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
-	return r.read(records, i, transcript.Source{FS: dir, Salt: r.salt, Limit: maxText, Apart: true})
+	w, err := r.read(records, i, transcript.Source{FS: dir, Salt: r.salt, Limit: maxText, Apart: true})
+	if err == nil && r.pack != nil {
+		w.Attempt.Parts = append(w.Attempt.Parts, r.pack.parts(w.task)...)
+	}
+	return w, err
 }
 
 // read reads the record of a row, and what belongs to it.
@@ -199,7 +208,7 @@ func (r *Run) read(records *records, i int, from transcript.Source) (Whole, erro
 	if err != nil {
 		return Whole{}, err
 	}
-	w := Whole{Row: r.Rows[i], Attempt: transcript.Read(from, e.Line), Network: network(e.Line, from)}
+	w := Whole{Row: r.Rows[i], Attempt: transcript.Read(from, e.Line), Network: network(e.Line, from), task: e.TaskID}
 	if counted := r.lines[i].counted; counted != "" {
 		w.Attempt.Contradicts(counted)
 	}

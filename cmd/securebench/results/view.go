@@ -7,8 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/earlier"
 	"securebench/internal/families"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline/compile"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/pipeline/record"
+	"securebench/internal/task"
 	"securebench/internal/viewer"
 )
 
@@ -18,6 +23,9 @@ DIR is a folder with runs and bundles, or a run; without it, runs. Each run is c
 as by "securebench verify", and marked as such if it does not verify. An attempt is
 shown with its prompt, the agent's steps, what the gateway decided about its requests,
 the candidate and the verdict in words.
+
+With --pack, attempts of runs of that pack also show the tags and pictures of their rows,
+and the values that agents did not see.
 
 With --export, the same is written to a new folder, which can be opened from disk and
 published: it holds only what runs publish, and needs no server. Otherwise the
@@ -30,6 +38,7 @@ type viewFlags struct {
 	trust  subcommand.Trust
 	listen string
 	export string
+	pack   string
 }
 
 func (g group) viewCommand() *cobra.Command {
@@ -49,7 +58,9 @@ func (g group) viewCommand() *cobra.Command {
 	f.trust.Add(c)
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDRESS` of this machine to listen at; port 0 is one that is free")
 	c.Flags().StringVar(&f.export, "export", "", "write pages to a new `FOLDER` that can be opened from disk and published, and serve nothing")
+	c.Flags().StringVar(&f.pack, "pack", "", "the `PACK` of runs, to show its tags, its pictures and what agents did not see")
 	c.MarkFlagsMutuallyExclusive("listen", "export")
+	c.MarkFlagsMutuallyExclusive("pack", "export") // which is for others
 	return c
 }
 
@@ -59,7 +70,13 @@ func (g group) view(ctx context.Context, dir string, f viewFlags) error {
 	if err != nil {
 		return err
 	}
-	library, err := viewer.OpenLibrary(dir, viewer.Options{Trust: trust, Families: families.All(), Advise: subcommand.AdviseTrust})
+	o := viewer.Options{Trust: trust, Families: families.All(), Advise: subcommand.AdviseTrust}
+	if f.pack != "" {
+		if o.Pack, err = packOf(ctx, f.pack); err != nil {
+			return err
+		}
+	}
+	library, err := viewer.OpenLibrary(dir, o)
 	if err != nil {
 		return fault.As(fault.Usage, err)
 	}
@@ -75,4 +92,24 @@ func (g group) view(ctx context.Context, dir string, f viewFlags) error {
 	}
 	g.Say("open this address in a browser of this machine; end with Ctrl-C")
 	return s.Serve(ctx)
+}
+
+// packOf reads what a pack adds to its runs.
+func packOf(ctx context.Context, arg string) (*viewer.Pack, error) {
+	loc, _, err := subcommand.Locate(arg)
+	if err != nil {
+		return nil, err
+	}
+	out := &viewer.Pack{}
+	p, err := compile.Load(ctx, loc, families.All(), func(row pack.Row, _ func() (task.Task, error)) { out.Add(row) })
+	if ctx.Err() != nil {
+		return nil, fault.Errorf(fault.Interrupted, "interrupted while reading the pack")
+	}
+	if err != nil {
+		return nil, fault.As(fault.Pack, err)
+	}
+	out.Of = func(m record.Manifest, hidden *record.PackDigests) bool {
+		return (&earlier.Run{Manifest: m, Hidden: hidden}).Of(p.Manifest, p.Digests, p.Public)
+	}
+	return out, nil
 }
