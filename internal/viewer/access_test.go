@@ -141,6 +141,14 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	t.Logf("%d pages", checked)
+	live := t.TempDir()
+	goesOn(t, live).record(0)
+	b.Go(serve(t, live) + "#/run/live")
+	b.Until(shown + " && document.querySelector('#steer button')")
+	b.Eval(script+"\n;0", nil)
+	if found := serious(); len(found) > 0 {
+		t.Errorf("a run that goes on: %.900q", found)
+	}
 	b.Eval("document.querySelector('main').append(Object.assign(document.createElement('button'), {type: 'button'}))", nil)
 	if len(serious()) == 0 {
 		t.Error("a button without a name is nothing serious: the test shows nothing")

@@ -100,6 +100,7 @@
     };
     const button = (name, order, off) => sb.h("button", { type: "button", "data-focus": "steer " + order.act, disabled: off, on: { click: () => send(order) } }, name);
     function draw(s) {
+      box.hidden = !s;
       if (!s) return sb.fill(box);
       const workers = sb.h("input", { type: "number", min: "1", max: s.most, "data-focus": "steer number" });
       workers.value = s.workers;
