@@ -32,6 +32,8 @@ func helperCommands() []*cobra.Command {
 			return initproc.AnswerLookup(os.Stdout, args[0], os.Getenv("PATH"))
 		}}
 	speak := &cobra.Command{Use: "sandbox-acp PROMPT COMMAND…", Hidden: true, Args: cobra.MinimumNArgs(2), DisableFlagParsing: true,
-		RunE: func(c *cobra.Command, args []string) error { return acp.Run(c.Context(), args[0], args[1:], os.Stdout) }}
+		RunE: func(c *cobra.Command, args []string) error {
+			return acp.Run(c.Context(), args[0], args[1:], os.Stdout, os.Stderr)
+		}}
 	return []*cobra.Command{serve, first, wait, look, speak}
 }

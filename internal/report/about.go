@@ -40,8 +40,8 @@ func Explain(e record.Entry) string {
 	if m := redact.EscapeShort(e.FailureMessage, maxSaid); m != "" {
 		out = append(out, m)
 	}
-	text := []rune(strings.TrimSpace(redact.EscapeText(e.Line.Candidate.Shown)))
-	switch kind := e.Line.Candidate.Kind; {
+	text := []rune(strings.TrimSpace(redact.EscapeText(e.Candidate.Shown)))
+	switch kind := e.Candidate.Kind; {
 	case len(text) == 0 || kind == tasks.Workspace: // of a tree that is a digest
 	case len(text) <= maxExcerpt:
 		out = append(out, "It left:", string(text))

@@ -83,7 +83,7 @@ func Listen(dir string, obey func(Order) (State, error)) (*Server, error) {
 			return nil, errors.Join(fmt.Errorf("replacing the socket of a run that is gone: %w", err), folder.Close())
 		}
 	}
-	if s.listener, err = net.Listen("unix", name); err != nil {
+	if s.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"}); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the socket of the run: %w", err), folder.Close())
 	}
 	if err := os.Chmod(name, 0o600); err != nil {

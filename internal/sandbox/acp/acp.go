@@ -41,14 +41,14 @@ type line struct {
 }
 
 // Run starts an agent in the current folder, gives it a prompt, and returns when it has
-// done its turn. Its error is why it did not end its turn by itself.
-func Run(ctx context.Context, prompt string, command []string, out io.Writer) error {
+// done its turn. What it does is printed to out, and its standard error to complaints. Its error is why it did not end its turn by itself.
+func Run(ctx context.Context, prompt string, command []string, out, complaints io.Writer) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("finding the current folder: %w", err)
 	}
 	agent := exec.CommandContext(ctx, command[0], command[1:]...)
-	agent.Stderr, agent.WaitDelay = os.Stderr, time.Second
+	agent.Stderr, agent.WaitDelay = complaints, time.Second
 	in, err := agent.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("starting the agent: %w", err)
