@@ -215,8 +215,9 @@ func solvingScript(t *testing.T) *scripted.Script {
 	return s
 }
 
-// whoAmI is a command without substitutions, which Gemini CLI refuses.
-const whoAmI = `{ echo The agent is; id -un; echo with key; printenv OPENAI_API_KEY ANTHROPIC_API_KEY GEMINI_API_KEY | wc -l; command -v node || echo without Node.; } | xargs echo`
+// whoAmI is a command without substitutions, which Gemini CLI refuses, of programs that
+// small images have.
+const whoAmI = `{ echo The agent is; id -un; echo with key; env | grep -c -e ^OPENAI_API_KEY= -e ^ANTHROPIC_API_KEY= -e ^GEMINI_API_KEY=; command -v node || echo without Node.; } | xargs echo`
 
 // TestRealAgents: the real Codex, in two versions and for models of both of its
 // dialects, and the real Claude Code solve tasks of the three families that an
