@@ -175,7 +175,7 @@ func mirrorScript(search string) *scripted.Script {
 		return scripted.Conversation{Seen: "task named " + name, Turns: append([]scripted.Turn{readTask()}, turns...)}
 	}
 	// A search may take longer than a shell tool waits, 10 s in the shortest case.
-	waits := slices.Repeat([]scripted.Turn{{Run: "for i in $(seq 80); do test -e /tmp/searched && break; sleep 0.1; done; cat /tmp/searched"}}, 20)
+	waits := slices.Repeat([]scripted.Turn{{Run: "for i in $(seq 80); do test -e /tmp/searched && break; sleep 0.1; done; cat /tmp/searched"}}, 40)
 	return &scripted.Script{Turns: []scripted.Turn{readTask()}, Conversations: []scripted.Conversation{
 		task("search", append([]scripted.Turn{{Say: "You said:", Run: "true", Reflect: true}, {Run: search}},
 			append(waits, scripted.Turn{Say: "It is done."})...)...),
