@@ -2,8 +2,6 @@ package importer
 
 import (
 	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,17 +12,11 @@ import (
 // maxLine bounds one line of a data set. The longest public row has 6 KB.
 const maxLine = 8 << 20
 
-// lines reads a JSONL stream.
-type lines struct {
-	name string
-	sc   *bufio.Scanner
-	n    int
-}
+// lines reads rows of JSON lines.
+type lines struct{ *source.Lines }
 
 func newLines(r io.Reader, name string) *lines {
-	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, maxLine)
-	return &lines{name: name, sc: sc}
+	return &lines{source.NewLines(r, name, maxLine)}
 }
 
 // maxArray bounds a data set that is one JSON array.
@@ -80,29 +72,13 @@ func asRow(node *source.Node) (*object, error) {
 	return &object{node: node}, nil
 }
 
-// next returns the next row, or io.EOF. Blank lines are skipped but counted.
+// next returns the next row, or io.EOF.
 func (l *lines) next() (*object, error) {
-	for l.sc.Scan() {
-		l.n++
-		text := bytes.TrimSpace(l.sc.Bytes())
-		if len(text) == 0 {
-			continue
-		}
-		node, err := source.ParseJSON(l.name, l.n, text)
-		if err != nil {
-			return nil, err
-		}
-		return asRow(node)
+	node, err := l.Next()
+	if err != nil {
+		return nil, err
 	}
-	err := l.sc.Err()
-	switch {
-	case err == nil:
-		return nil, io.EOF
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, source.Problemf(source.Pos{File: l.name, Line: l.n + 1},
-			"the line is longer than %d bytes", maxLine)
-	}
-	return nil, fmt.Errorf("reading %s: %w", l.name, err)
+	return asRow(node)
 }
 
 // object reads the fields of one row and collects what is wrong with them, so

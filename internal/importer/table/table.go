@@ -8,7 +8,6 @@ package table
 
 import (
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
@@ -230,43 +229,22 @@ func (f *File) Close() error {
 // maxLine bounds a row of JSON or CSV. A row with a picture in it is the longest there is.
 const maxLine = 64 << 20
 
-// lines reads JSON lines.
-type lines struct {
-	name string
-	sc   *bufio.Scanner
-	n    int
+// lines reads rows of JSON lines.
+type lines struct{ *source.Lines }
+
+func newLines(r io.Reader, name string) lines {
+	return lines{source.NewLines(r, name, maxLine)}
 }
 
-func newLines(r io.Reader, name string) *lines {
-	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, maxLine)
-	return &lines{name: name, sc: sc}
-}
+func (lines) close() error { return nil }
 
-func (*lines) close() error { return nil }
-
-// next returns the next row. Blank lines are skipped but counted.
-func (l *lines) next() (*source.Node, error) {
-	for l.sc.Scan() {
-		l.n++
-		text := bytes.TrimSpace(l.sc.Bytes())
-		if len(text) == 0 {
-			continue
-		}
-		node, err := source.ParseJSON(l.name, l.n, text)
-		if err != nil {
-			return nil, err
-		}
-		return asRow(node)
+// next returns the next row.
+func (l lines) next() (*source.Node, error) {
+	node, err := l.Next()
+	if err != nil {
+		return nil, err
 	}
-	err := l.sc.Err()
-	switch {
-	case err == nil:
-		return nil, io.EOF
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, source.Problemf(source.Pos{File: l.name, Line: l.n + 1}, "the line is longer than %d MiB", maxLine>>20)
-	}
-	return nil, err
+	return asRow(node)
 }
 
 // asRow refuses what is no object.
