@@ -1,8 +1,7 @@
 package wheels
 
 import (
-	"crypto/tls"
-	"crypto/x509"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,9 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpproxy"
-
-	"securebench/internal/redact"
 	"securebench/internal/registry"
 	"securebench/internal/source"
 )
@@ -178,30 +174,11 @@ func (p *pip) trusts(u *url.URL) bool {
 // client asks registries through the configured proxy, with the configured authorities
 // or those of the system.
 func (p *pip) client(pause time.Duration) (*registry.Client, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	name := p.get("cert")
-	if name == "" {
-		name = p.getenv("REQUESTS_CA_BUNDLE")
+	conf, err := registry.Trusting(cmp.Or(p.get("cert"), p.getenv("REQUESTS_CA_BUNDLE")), "pip's configuration")
+	if err != nil {
+		return nil, err
 	}
-	if name != "" {
-		text, err := source.ReadFile(name, 16<<20)
-		if err != nil {
-			return nil, fmt.Errorf("reading the certificates of pip's configuration: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s, which pip's configuration names, holds no certificate in PEM form", redact.Escape(name))
-		}
-	}
-	first := func(names ...string) string {
-		for _, name := range names {
-			if v := p.getenv(name); v != "" {
-				return v
-			}
-		}
-		return ""
-	}
-	proxy := httpproxy.Config{HTTPProxy: first("http_proxy", "HTTP_PROXY"), HTTPSProxy: first("https_proxy", "HTTPS_PROXY"), NoProxy: first("no_proxy", "NO_PROXY")}
+	proxy := registry.EnvironmentProxy(p.getenv)
 	if own := p.get("proxy"); own != "" {
 		proxy.HTTPProxy, proxy.HTTPSProxy = own, own
 	}

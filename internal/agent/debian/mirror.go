@@ -17,8 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpproxy"
-
 	"securebench/internal/bounded"
 	"securebench/internal/redact"
 	"securebench/internal/registry"
@@ -59,15 +57,7 @@ func Open(getenv func(string) string, pause time.Duration) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := func(names ...string) string {
-		for _, name := range names {
-			if v := getenv(name); v != "" {
-				return v
-			}
-		}
-		return ""
-	}
-	proxy := httpproxy.Config{HTTPProxy: first("http_proxy", "HTTP_PROXY"), HTTPSProxy: first("https_proxy", "HTTPS_PROXY"), NoProxy: first("no_proxy", "NO_PROXY")}
+	proxy := registry.EnvironmentProxy(getenv)
 	return &Client{registry.New(registry.Options{Proxy: proxy.ProxyFunc(), Check: checkAddress, Pause: pause, CredentialsAt: mirrorVar}), mirrors}, nil
 }
 

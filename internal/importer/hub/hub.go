@@ -9,8 +9,6 @@ package hub
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,14 +21,11 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/net/http/httpproxy"
-
 	"securebench/internal/bounded"
 	"securebench/internal/fault"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/redact"
 	"securebench/internal/registry"
-	"securebench/internal/source"
 )
 
 // The variables of the hub's own tools.
@@ -122,26 +117,11 @@ func open(o Options) (*fetcher, error) {
 	if f.cache, err = cacheOf(o.Getenv); err != nil {
 		return nil, err
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if name := o.Getenv(caVar); name != "" {
-		text, err := source.ReadFile(name, 16<<20)
-		if err != nil {
-			return nil, fault.As(fault.Config, fmt.Errorf("reading the certificates of %s: %w", caVar, err))
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fault.Errorf(fault.Config, "%s, which %s names, holds no certificate in PEM form", redact.Escape(name), caVar)
-		}
+	conf, err := registry.Trusting(o.Getenv(caVar), caVar)
+	if err != nil {
+		return nil, fault.As(fault.Config, err)
 	}
-	first := func(names ...string) string {
-		for _, name := range names {
-			if v := o.Getenv(name); v != "" {
-				return v
-			}
-		}
-		return ""
-	}
-	proxy := httpproxy.Config{HTTPProxy: first("http_proxy", "HTTP_PROXY"), HTTPSProxy: first("https_proxy", "HTTPS_PROXY"), NoProxy: first("no_proxy", "NO_PROXY")}
+	proxy := registry.EnvironmentProxy(o.Getenv)
 	f.asked = registry.New(registry.Options{TLS: conf, Proxy: proxy.ProxyFunc(), Pause: o.Pause, Credentials: f.credentials, Explain: explain,
 		CredentialsAt: tokenVar, AuthoritiesAt: caVar})
 	return f, nil
