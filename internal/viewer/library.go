@@ -10,10 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"securebench/internal/durable"
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
@@ -165,15 +163,12 @@ func stamp(path string) string {
 
 // busy reports whether a runner holds the run's lock.
 func busy(path string) bool {
-	f, err := os.OpenFile(filepath.Join(path, record.LockName), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	root, err := os.OpenRoot(path)
 	if err != nil {
-		return false
+		return false // a bundle
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	held, err := durable.Held(f)
+	defer root.Close()
+	held, err := record.Busy(source.FS(root))
 	return err == nil && held
 }
 

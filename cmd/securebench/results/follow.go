@@ -12,7 +12,6 @@ import (
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
-	"securebench/internal/durable"
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/record"
@@ -71,7 +70,7 @@ func (g group) follow(ctx context.Context, arg, task string, f showFlags) (err e
 func (w *follower) poll() (done bool, err error) {
 	// Whether it has ended is asked first: what it wrote before is then read below.
 	_, statement := fs.Stat(w.run, record.StatementName)
-	busy, err := w.busy()
+	busy, err := record.Busy(w.run)
 	if err != nil {
 		return false, err
 	}
@@ -95,27 +94,6 @@ func (w *follower) poll() (done bool, err error) {
 		return false, nil
 	}
 	return false, fault.Errorf(fault.Interrupted, "the run has stopped: %d of %d attempts have a record%s (continue it with the command that began it and --resume)", w.count, planned, partOfPack(m))
-}
-
-// busy reports whether a runner holds the run's lock.
-func (w *follower) busy() (bool, error) {
-	f, err := w.run.Open(record.LockName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("looking for a runner: %w", err)
-	}
-	defer f.Close()
-	file, ok := f.(*os.File)
-	if !ok {
-		return false, nil
-	}
-	held, err := durable.Held(file)
-	if err != nil {
-		return false, fmt.Errorf("looking for a runner: %w", err)
-	}
-	return held, nil
 }
 
 // agents shows what the followed task's agent prints, if the run keeps it.

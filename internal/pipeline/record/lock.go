@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"securebench/internal/durable"
@@ -11,6 +12,28 @@ import (
 
 // ErrHeld is returned by [Open] if another process uses the directory.
 var ErrHeld = errors.New("another securebench process is using the output directory")
+
+// Busy reports whether a runner holds the lock of a run's directory. What is no file of
+// this machine, as in a bundle, is held by nobody.
+func Busy(dir fs.FS) (bool, error) {
+	f, err := dir.Open(LockName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for a runner: %w", err)
+	}
+	defer f.Close()
+	file, ok := f.(*os.File)
+	if !ok {
+		return false, nil
+	}
+	held, err := durable.Held(file)
+	if err != nil {
+		return false, fmt.Errorf("looking for a runner: %w", err)
+	}
+	return held, nil
+}
 
 // locks are held until they are closed. The kernel releases them when the process
 // ends, even if it is killed.
