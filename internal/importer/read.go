@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,10 +14,13 @@ import (
 const maxLine = 8 << 20
 
 // lines reads rows of JSON lines.
-type lines struct{ *source.Lines }
+type lines struct {
+	*source.Lines
+	name string
+}
 
 func newLines(r io.Reader, name string) *lines {
-	return &lines{source.NewLines(r, name, maxLine)}
+	return &lines{source.NewLines(r, name, maxLine), name}
 }
 
 // maxArray bounds a data set that is one JSON array.
@@ -75,10 +79,14 @@ func asRow(node *source.Node) (*object, error) {
 // next returns the next row, or io.EOF.
 func (l *lines) next() (*object, error) {
 	node, err := l.Next()
-	if err != nil {
+	var bad *source.Problem
+	switch {
+	case err == nil:
+		return asRow(node)
+	case errors.Is(err, io.EOF) || errors.As(err, &bad):
 		return nil, err
 	}
-	return asRow(node)
+	return nil, fmt.Errorf("reading %s: %w", l.name, err)
 }
 
 // object reads the fields of one row and collects what is wrong with them, so

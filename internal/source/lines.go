@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 )
 
@@ -24,7 +23,8 @@ func NewLines(r io.Reader, name string, most int) *Lines {
 	return &Lines{name: name, sc: sc, most: most}
 }
 
-// Next returns the value of the next line, or io.EOF. Blank lines are skipped but counted.
+// Next returns the value of the next line, or io.EOF. Blank lines are skipped but counted. An
+// error of the reader is returned as it is.
 func (l *Lines) Next() (*Node, error) {
 	for l.sc.Scan() {
 		l.n++
@@ -39,5 +39,5 @@ func (l *Lines) Next() (*Node, error) {
 	case errors.Is(err, bufio.ErrTooLong):
 		return nil, Problemf(Pos{File: l.name, Line: l.n + 1}, "the line is longer than %d MiB", l.most>>20)
 	}
-	return nil, fmt.Errorf("reading %s: %w", l.name, err)
+	return nil, err
 }
