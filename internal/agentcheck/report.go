@@ -53,6 +53,7 @@ func (o Options) report(m record.Manifest, line *record.Line, requests []scripte
 	add := func(step string, works bool, found string) {
 		r.Findings = append(r.Findings, Finding{step, works, found})
 	}
+	unless := func(step, why, found string) { add(step, why == "", cmp.Or(why, found)) }
 	var programs []string
 	for _, p := range m.Programs {
 		programs = append(programs, fmt.Sprintf("%s %s %s, %s", p.Name, p.Version, p.Platform, console.ShortDigest(p.Digest)))
@@ -62,7 +63,7 @@ func (o Options) report(m record.Manifest, line *record.Line, requests []scripte
 	}
 	add("program", r.Version != "", strings.Join(programs, "; "))
 	add("starts", true, "in "+cmp.Or(o.Image, DefaultImage)+", which has nothing of it")
-	add("relay", relayed(line, r.API, requests) == "", cmp.Or(relayed(line, r.API, requests), asked(line, r.API)))
+	unless("relay", relayed(line, r.API, requests), asked(line, r.API))
 	if calls := line.Usage["tool_calls"]; !o.Agent.Work.Files {
 		add("tools", calls > 0, console.Plural(int(calls), "call")+" of tools by its model")
 	}
@@ -70,7 +71,7 @@ func (o Options) report(m record.Manifest, line *record.Line, requests []scripte
 		steps := line.Usage["steps"]
 		add("output", steps > 0, console.Plural(int(steps), "step")+" in what it prints")
 	}
-	add("ends", ended(line) == "", cmp.Or(ended(line), "with exit code 0"))
+	unless("ends", ended(line), "with exit code 0")
 	add("candidate", left(line), candidate(line))
 	add("score", line.Outcome == verdict.Passed, score(line))
 	return r
