@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -293,14 +292,5 @@ func (r *reading) pictureFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := source.OpenIn(root, name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPicture+1))
-	if err == nil && len(data) > maxPicture {
-		err = fmt.Errorf("it has more than %d MiB", maxPicture>>20)
-	}
-	return data, err
+	return source.ReadFileIn(root, name, maxPicture)
 }
