@@ -35,7 +35,7 @@ With --steps, inspect and atif also have what the agents did, step by step, whic
 the operator's directory has: do not publish these.
 
 The run must verify; see securebench verify for --key and --any-signer. What was exported
-can not be verified itself.`
+cannot itself be verified.`
 
 // exportFlags are the flags of the command.
 type exportFlags struct {
