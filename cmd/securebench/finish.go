@@ -50,6 +50,9 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 	if fault.KindOf(err) == fault.Interrupted {
 		report.Event(progress.Interrupted{ResumeCommand: a.resumeCommand()})
 	}
+	if err == nil {
+		report.Event(a.ending(r, sum))
+	}
 	_ = report.Close() // remove the display before the summary is printed
 	if err == nil || sum.Total > 0 {
 		a.summaryLine(sum, r.Records(), r.LeftOut())

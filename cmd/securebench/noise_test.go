@@ -188,7 +188,7 @@ func checkHeard(t *testing.T, file string, rows []hiddenRow) {
 	}
 	id := "(?:" + strings.Join(ids, "|") + ")"
 	form := regexp.MustCompile(`^(?:securebench: engine: (?:docker|native) \(as configured\)|securebench: tasks: .*|agent: ` + id + ` \| .*|std(?:out|err): .*|securebench: \[\d+/\d+\] ` + id +
-		`|securebench: warning: removed [a-z0-9 ]+ that killed runs left behind|securebench: not passed:|  ` + id + ` (?:limit output_limit|failed wrong_answer|failed tests_failed))$`)
+		`|securebench: warning: removed [a-z0-9 ]+ that killed runs left behind|securebench: not passed:|securebench: what failed most: (?:(?:output_limit|wrong_answer|tests_failed) \d+(?:, )?)+|securebench: rate: \d+\.\d % \[\d+\.\d, \d+\.\d\], 95 % interval; \d+ of \d+ passed|securebench: next: \S*securebench show \S+ --failed|  ` + id + ` (?:limit output_limit|failed wrong_answer|failed tests_failed))$`)
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, 1<<20)
 	liesShown, bytesOf := 0, map[string]int{}

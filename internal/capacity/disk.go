@@ -10,7 +10,7 @@ import (
 // ErrFull is wrapped by the error of a disk without room for what a run may write.
 var ErrFull = errors.New("the disk is nearly full")
 
-// usual is what an attempt writes to the output directory in most runs.
+// usual is what is free for each attempt when a run begins.
 const usual = 64 << 10
 
 // disks measures where a run writes.
@@ -28,6 +28,7 @@ type Writes struct {
 	Attempts     int    // those that are left
 	Workers      int
 	Attempt      int64 // the most that one attempt writes to Output
+	Usual        int64 // what it writes there in most runs
 	Spool        int64 // the most that one attempt has in Temp at a time
 }
 
@@ -85,7 +86,7 @@ func (w Writes) preflight(d disks) (line string, err error) {
 		return "", err
 	}
 	most := w.Attempt * int64(w.Attempts)
-	line = fmt.Sprintf("%s of disk free, at most %s to write", Bytes(free), Bytes(most))
+	line = fmt.Sprintf("%s of disk free, about %s to write, at most %s", Bytes(free), Bytes(w.Usual*int64(w.Attempts)), Bytes(most))
 	if most > free {
 		line += " (most runs write far less; this one stops, to be resumed, before the disk is full)"
 	}

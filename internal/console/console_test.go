@@ -111,3 +111,20 @@ func TestStreamReachesReaders(t *testing.T) {
 		t.Errorf("%q was printed, want %q", got, want)
 	}
 }
+
+// TestUncoloured: what colours a text or moves a cursor is gone, and nothing else.
+func TestUncoloured(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain\ttext\n":                            "plain\ttext\n",
+		"\x1b[1;31mred\x1b[0m and \x1b[2Jmore":     "red and more",
+		"\x1b]0;title\x07rest":                     "rest",
+		"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\": "link",
+		"10 %\r20 %\r\n30 %":                       "10 %\n20 %\n30 %",
+		"übermäßig 日本":                             "übermäßig 日本",
+	} {
+		if got := console.Uncoloured(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

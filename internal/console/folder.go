@@ -102,22 +102,57 @@ func foldLine(line string, columns int) []string {
 	if len(prefix) > columns-2 { // no room for a prefix and a wide letter
 		prefix = "|"
 	}
-	var rows []string
-	var row strings.Builder
-	at := 0
-	for _, r := range line {
-		text, width := cell(r, at)
-		if at+width > columns && at > len(prefix) {
-			rows = append(rows, row.String())
-			row.Reset()
-			row.WriteString(prefix)
-			at = len(prefix)
-			text, width = cell(r, at)
-		}
-		row.WriteString(text)
-		at += width
+	f := folding{columns: columns, prefix: prefix}
+	for word := range strings.SplitAfterSeq(line, " ") {
+		f.word(word)
 	}
-	return append(rows, row.String())
+	return append(f.rows, f.row.String())
+}
+
+// folding is a line that is being broken.
+type folding struct {
+	columns int
+	prefix  string // of the rows after the first
+	rows    []string
+	row     strings.Builder
+	at      int // in the row
+}
+
+func (f *folding) next() {
+	f.rows = append(f.rows, f.row.String())
+	f.row.Reset()
+	f.row.WriteString(f.prefix)
+	f.at = len(f.prefix)
+}
+
+// word adds a word with the space behind it. It is broken only if it fits in no row.
+func (f *folding) word(word string) {
+	bare := strings.TrimSuffix(word, " ")
+	end := f.at
+	for _, r := range bare {
+		_, width := cell(r, end)
+		end += width
+	}
+	if end > f.columns && end-f.at <= f.columns-len(f.prefix) && f.at > len(f.prefix) {
+		f.next()
+	}
+	for _, r := range bare {
+		text, width := cell(r, f.at)
+		if f.at+width > f.columns && f.at > len(f.prefix) {
+			f.next()
+			text, width = cell(r, f.at)
+		}
+		f.row.WriteString(text)
+		f.at += width
+	}
+	switch {
+	case len(bare) == len(word):
+	case f.at < f.columns:
+		f.row.WriteByte(' ')
+		f.at++
+	default:
+		f.next() // instead of the space
+	}
 }
 
 // tabStop is how far apart a terminal's stops are.

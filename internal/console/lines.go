@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"securebench/internal/redact"
 	"securebench/internal/source"
 )
@@ -52,6 +54,13 @@ func oneLine(text string, err error) string {
 		return ""
 	}
 	return redact.Escape(source.Reword(text, err))
+}
+
+// Uncoloured returns what a program printed for a terminal as a text: without the sequences
+// that colour it or move a cursor, and with each state of a line that was drawn again on a
+// line of its own. A sequence without an end takes the rest of the text with it.
+func Uncoloured(text string) string {
+	return strings.ReplaceAll(ansi.Strip(strings.ReplaceAll(text, "\r\n", "\n")), "\r", "\n")
 }
 
 // ShellQuote quotes a word for a shell. Characters that a terminal would not

@@ -116,56 +116,86 @@ func layOut(out *strings.Builder, block [][]string, width int) {
 	}
 }
 
-// columns returns the widths of the columns. If they do not fit, the widest of
-// them get the same, smaller width.
+// columns returns the widths of the columns. If they do not fit, the widest of them get
+// the same, smaller width, but none less than its longest word. Where such words do not
+// fit beside each other, the longest of them are broken.
 func columns(block [][]string, width int) []int {
-	var widths []int
+	var widths, least []int
 	for _, cells := range block {
 		for i, cell := range cells {
 			if i == len(widths) {
-				widths = append(widths, 0)
+				widths, least = append(widths, 0), append(least, 0)
 			}
 			widths[i] = max(widths[i], ansi.StringWidth(cell))
+			least[i] = max(least[i], longest(cell, i == 0))
 		}
+	}
+	for i, w := range widths {
+		least[i] = min(max(least[i], 2*gap), w)
 	}
 	room := width - gap*(len(widths)-1)
-	for {
-		sum, widest, second := 0, 0, 0
-		for _, w := range widths {
-			sum += w
-			switch {
-			case w > widest:
-				widest, second = w, widest
-			case w < widest:
-				second = max(second, w)
-			}
+	for sum(least) > room {
+		i := slices.Index(least, slices.Max(least))
+		if least[i] <= 2*gap {
+			break
 		}
-		if sum <= room || widest <= 2*gap {
-			return widths
-		}
-		shrink(widths, widest, max(second, 2*gap), sum-room)
+		least[i] = 2 * gap
 	}
+	for excess := sum(widths) - room; excess > 0 && shrink(widths, least, excess); {
+		excess = sum(widths) - room
+	}
+	return widths
 }
 
-// shrink takes at most excess columns from those that are the widest, down to
-// floor.
-func shrink(widths []int, widest, floor, excess int) {
-	n := 0
+// longest returns the columns that a cell needs so that none of its words is broken.
+func longest(cell string, first bool) (n int) {
+	words := strings.Fields(cell)
+	for _, word := range words {
+		n = max(n, ansi.StringWidth(word))
+	}
+	n += len(cell) - len(strings.TrimLeft(cell, " "))
+	if first && len(words) > 1 {
+		n += gap // by which its further rows are indented
+	}
+	return n
+}
+
+func sum(widths []int) (n int) {
 	for _, w := range widths {
-		if w == widest {
+		n += w
+	}
+	return n
+}
+
+// shrink takes at most excess columns from those that are the widest and have more than
+// the least, down to the next widest. It reports whether there are any.
+func shrink(widths, least []int, excess int) bool {
+	widest, second, n := 0, 0, 0
+	for i, w := range widths {
+		switch {
+		case w <= least[i]:
+		case w > widest:
+			widest, second, n = w, widest, 1
+		case w == widest:
 			n++
+		default:
+			second = max(second, w)
 		}
+	}
+	if n == 0 {
+		return false
 	}
 	each, more := excess/n, excess%n
 	for i, w := range widths {
-		if w == widest {
+		if w == widest && w > least[i] {
 			take := each
 			if more > 0 {
 				take, more = take+1, more-1
 			}
-			widths[i] = max(w-take, floor)
+			widths[i] = max(w-take, second, least[i])
 		}
 	}
+	return true
 }
 
 // fold breaks text into rows of at most width columns, between words where it

@@ -39,7 +39,9 @@ func TestTable(t *testing.T) {
 		"x\t" + n(60) + " " + n(60) + "\ty\n": "x  " + n(60) + strings.Repeat(" ", 16) + "y\n" +
 			"   " + n(60) + "\n",
 		// The widest columns give way, the others keep their width.
-		"KEY\t" + n(50) + "\t" + n(40) + "\n": "KEY  " + n(36) + "  " + n(37) + "\n     " + n(14) + strings.Repeat(" ", 24) + n(3) + "\n",
+		"KEY\t" + n(50) + "\t" + n(40) + "\n": "KEY  " + n(33) + "  " + n(40) + "\n     " + n(17) + "\n",
+		strings.Repeat("word ", 12) + "\t" + n(50) + "\n": strings.Repeat("word ", 4) + "word      " + n(50) + "\n" +
+			"  word word word word word\n  word word\n",
 	} {
 		if diff := cmp.Diff(want, laidOut(t, in)); diff != "" {
 			t.Errorf("%q:\n%s", in, diff)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"securebench/internal/console"
 	"securebench/internal/digest"
 	"securebench/internal/fault"
 	"securebench/internal/piped"
@@ -146,12 +147,13 @@ func contextKey(ctx context.Context, engine sandbox.Images, files string, uses [
 	return digest.Bytes([]byte(text)), nil
 }
 
-// visible shows text of a build without its control characters. The engine's
-// messages come whole.
+// visible shows the text of a build for whoever reads it later: without the sequences that
+// colour it or move a cursor, each state of a progress line on a line of its own, and without
+// other control characters. The engine's messages come whole.
 type visible struct{ to io.Writer }
 
 func (v visible) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(v.to, redact.EscapeText(string(p))); err != nil {
+	if _, err := io.WriteString(v.to, redact.EscapeText(console.Uncoloured(string(p)))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -1,6 +1,10 @@
 package pipeline
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"securebench/internal/pipeline/record"
 	"securebench/internal/progress"
 	"securebench/internal/verdict"
@@ -44,6 +48,9 @@ type Summary struct {
 	// Failures are the first attempts that did not pass, in the order in which
 	// they ended, up to the number that a run lists.
 	Failures []progress.Failure
+	// Unpassed counts the attempts that did not pass by their reasons, or outcomes where
+	// there is none.
+	Unpassed map[string]int
 }
 
 // Planned is how many attempts are planned.
@@ -58,6 +65,18 @@ func (p Planned) Of(b verdict.Basis) int {
 		return p.Judged
 	}
 	return p.All - p.Judged
+}
+
+// Reasons says why attempts did not pass, the most frequent reason first.
+func (s Summary) Reasons() []progress.ReasonCount {
+	out := []progress.ReasonCount{}
+	for reason, n := range s.Unpassed {
+		out = append(out, progress.ReasonCount{Reason: reason, Count: n})
+	}
+	slices.SortFunc(out, func(a, b progress.ReasonCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Reason, b.Reason))
+	})
+	return out
 }
 
 // Status is "complete" if every planned attempt is verified, "pending" if none
@@ -104,6 +123,12 @@ func (s *Summary) Add(f Final) {
 	}
 	if f.Outcome == verdict.Infrastructure {
 		s.Infrastructure++
+	}
+	if f.Status != verdict.StatusPassed {
+		if s.Unpassed == nil {
+			s.Unpassed = map[string]int{}
+		}
+		s.Unpassed[cmp.Or(string(f.Reason), string(f.Outcome))]++
 	}
 	if f.Status != verdict.StatusPassed && len(s.Failures) < progress.MaxFailures {
 		s.Failures = append(s.Failures, progress.Failure{TaskID: f.TaskID, Attempt: f.Attempt, Outcome: f.Outcome, Reason: f.Reason})

@@ -57,6 +57,7 @@ func outside(text string) []progress.Event {
 		progress.VerifierDone{TaskID: text, Status: "failed", Score: 0, Phase: verdict.Phase(text)},
 		progress.TaskDone{TaskID: text, Attempt: 1, Status: "failed", Score: 0, Outcome: "failed", Reason: verdict.Reason(text)},
 		progress.Interrupted{ResumeCommand: text},
+		progress.Ending{Reasons: []progress.ReasonCount{{Reason: text, Count: 1}}, Next: text},
 		progress.RunDone{Failures: []progress.Failure{{TaskID: text, Outcome: verdict.Outcome(text), Reason: verdict.Reason(text)}}},
 	}
 }

@@ -188,6 +188,30 @@ type Interrupted struct {
 	ResumeCommand string `json:"resume_command"`
 }
 
+// Ending says, after the end of a run, what came of it and what to type next.
+type Ending struct {
+	Rates   []Rate        `json:"rates"`   // of each basis that the run has
+	Reasons []ReasonCount `json:"reasons"` // why attempts did not pass, the most frequent first
+	Next    string        `json:"next"`    // a command
+}
+
+// Rate is the share of passes, and the interval that it says something about.
+type Rate struct {
+	Basis    verdict.Basis `json:"basis"`
+	Tasks    int           `json:"tasks"`
+	Attempts int           `json:"attempts"`
+	Passed   int           `json:"passed"`
+	Rate     float64       `json:"rate"`
+	Interval [2]float64    `json:"interval_95"`
+}
+
+// ReasonCount is how many attempts did not pass for one reason; for one without a reason
+// that is the outcome.
+type ReasonCount struct {
+	Reason string `json:"reason"`
+	Count  int    `json:"count"`
+}
+
 // RunDone is the end of a run. Counts are of attempts.
 type RunDone struct {
 	RunID       string
@@ -280,6 +304,9 @@ func (Infrastructure) Name() string { return "infrastructure" }
 
 // Name returns the event's name in JSON.
 func (Interrupted) Name() string { return "interrupted" }
+
+// Name returns the event's name in JSON.
+func (Ending) Name() string { return "ending" }
 
 // Name returns the event's name in JSON.
 func (RunDone) Name() string { return "run_done" }

@@ -66,6 +66,8 @@ func lines(e Event, opts Options, live bool) []line {
 		return taskDone(e)
 	case RunDone:
 		return runDone(e)
+	case Ending:
+		return ending(e)
 	case SandboxResult:
 		return commandOutput(e, opts)
 	case AgentOutput:
@@ -171,6 +173,40 @@ func runDone(e RunDone) []line {
 	return out
 }
 
+// maxReasons is how many reasons the end of a run names.
+const maxReasons = 3
+
+// ending says what came of a run, and what to type next.
+func ending(e Ending) (out []line) {
+	var reasons []string
+	others := 0
+	for i, r := range e.Reasons {
+		if i < maxReasons {
+			reasons = append(reasons, fmt.Sprintf("%s %d", name(r.Reason), r.Count))
+		} else {
+			others += r.Count
+		}
+	}
+	if others > 0 {
+		reasons = append(reasons, fmt.Sprintf("others %d", others))
+	}
+	if len(reasons) > 0 {
+		out = append(out, say(plain, "what failed most: %s", strings.Join(reasons, ", "))...)
+	}
+	for _, r := range e.Rates {
+		judged := ""
+		if r.Basis == verdict.Judged {
+			judged = ", " + r.Basis.String()
+		}
+		out = append(out, say(plain, "rate%s: %.1f %% [%.1f, %.1f], 95 %% interval; %d of %d passed", judged,
+			100*r.Rate, 100*r.Interval[0], 100*r.Interval[1], r.Passed, r.Attempts)...)
+	}
+	if e.Next != "" {
+		out = append(out, say(plain, "next: %s", message(e.Next))...)
+	}
+	return out
+}
+
 func agentErrors(e RunDone) []line {
 	var out []line
 	if e.AgentErrors > 0 {
@@ -239,7 +275,8 @@ func (l line) render(width int, color bool) string {
 func paint(s string, color ansi.Attr) string { return ansi.SGR(color) + s + ansi.ResetStyle }
 
 // wrap splits s into rows of at most width columns, all but the first shorter
-// by indent, between words where that leaves no row half empty. Every character outside ASCII counts as two columns, the most
+// by indent, between words. A word that fits in no row is broken, at the end of a row that
+// it would leave half empty. Every character outside ASCII counts as two columns, the most
 // that a terminal uses.
 func wrap(s string, width, indent int) []string {
 	var rows []string
@@ -248,7 +285,7 @@ func wrap(s string, width, indent int) []string {
 		w := columns(string(r))
 		if used+w > width {
 			end := i
-			if word > start && columns(s[start:word]) > width/2 {
+			if word > start && (columns(s[start:word]) > width/2 || fits(s[word:], width-indent)) {
 				end = word
 			}
 			rows = append(rows, s[start:end])
@@ -259,4 +296,11 @@ func wrap(s string, width, indent int) []string {
 		}
 	}
 	return append(rows, s[start:])
+}
+
+// fits reports whether the first word of a text is at most width columns wide.
+func fits(s string, width int) bool {
+	s = s[:min(len(s), 4*width)]
+	word, _, _ := strings.Cut(s, " ")
+	return columns(word) <= width
 }

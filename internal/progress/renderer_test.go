@@ -175,6 +175,33 @@ func TestManyFailures(t *testing.T) {
 	}
 }
 
+// TestEnding: the end of a run says what failed most, the rates, and what to type next, each
+// basis apart.
+func TestEnding(t *testing.T) {
+	e := progress.Ending{Next: "securebench show runs/a --failed",
+		Reasons: []progress.ReasonCount{{Reason: "wrong_answer", Count: 7}, {Reason: "a b", Count: 3}, {Reason: "x", Count: 2}, {Reason: "y", Count: 1}, {Reason: "z", Count: 1}},
+		Rates: []progress.Rate{{Tasks: 20, Attempts: 40, Passed: 26, Rate: 0.65, Interval: [2]float64{0.433, 0.819}},
+			{Basis: verdict.Judged, Tasks: 1, Attempts: 2, Passed: 2, Rate: 1, Interval: [2]float64{0.2065, 1}}}}
+	want := `securebench: what failed most: wrong_answer 7, "a b" 3, x 2, others 2
+securebench: rate: 65.0 % [43.3, 81.9], 95 % interval; 26 of 40 passed
+securebench: rate, judged: 100.0 % [20.6, 100.0], 95 % interval; 2 of 2 passed
+securebench: next: securebench show runs/a --failed
+`
+	if d := cmp.Diff(want, render(t, progress.Plain, progress.Options{}, e)); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	asJSON := render(t, progress.JSON, progress.Options{}, e)
+	for _, part := range []string{`{"event":"ending","time":`, `"rates":[{"basis":"computed","tasks":20,"attempts":40,"passed":26,"rate":0.65,"interval_95":[0.433,0.819]},`,
+		`"reasons":[{"reason":"wrong_answer","count":7},`, `"next":"securebench show runs/a --failed"}`} {
+		if !strings.Contains(asJSON, part) {
+			t.Errorf("no %s in %s", part, asJSON)
+		}
+	}
+	if got := render(t, progress.Plain, progress.Options{}, progress.Ending{}); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
 // jsonRun is what --progress json prints of aRun.
 const jsonRun = `{"event":"run_start","time":"2030-01-02T03:04:06Z","run_id":"r","output_dir":"/out","total":4}
 {"event":"resume","time":"2030-01-02T03:04:07Z","completed":1,"passed":1,"failed":0,"pending":0,"remaining":3,"output_path":"/out/candidates.jsonl"}

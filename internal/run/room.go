@@ -17,6 +17,14 @@ import (
 // recordRoom bounds a record and what the framework adds to an attempt's files.
 const recordRoom = 4 << 20
 
+// What an attempt writes in most runs.
+const (
+	usualRecord = 16 << 10 // with a candidate that is a text
+	usualSteps  = 64 << 10 // of an agent that is asked, and what it prints
+	usualOutput = 16 << 10 // of tests and checkers
+	usualTree   = 1 << 20  // of a candidate that is a tree
+)
+
 // schedule decides how many tasks run at the same time.
 func (r *Run) schedule(ctx context.Context) (err error) {
 	if r.Hub != nil {
@@ -56,9 +64,15 @@ func (r *Run) writes() capacity.Writes {
 func (r *Run) writesTo(path string, attempts int) capacity.Writes {
 	l := r.Config.Limits
 	w := capacity.Writes{Output: path, Temp: os.TempDir(), Attempts: attempts, Workers: r.plan.Workers,
-		Attempt: l.Candidate + 2*l.Output + recordRoom}
+		Attempt: l.Candidate + recordRoom, Usual: usualRecord}
+	if !r.agent.Facts().BuiltIn {
+		w.Attempt, w.Usual = w.Attempt+l.Output, w.Usual+usualSteps
+	}
+	if r.work.Verifies() {
+		w.Attempt, w.Usual = w.Attempt+l.Output, w.Usual+usualOutput
+	}
 	if r.work.Kinds[task.Workspace] {
-		w.Attempt, w.Spool = w.Attempt-l.Candidate+l.Disk, l.Disk
+		w.Attempt, w.Usual, w.Spool = w.Attempt-l.Candidate+l.Disk, w.Usual+usualTree, l.Disk
 	}
 	if r.Hub != nil { // most attempts are queued, and candidates go straight to the store
 		w.Workers, w.Spool = min(w.Workers, mostWriters), 0

@@ -253,6 +253,16 @@ func (w *Workload) Load(t task.Task) (l capacity.Load) {
 	return l
 }
 
+// Verifies reports whether any row is verified in a sandbox.
+func (w *Workload) Verifies() bool {
+	for l := range w.Loads {
+		if l.Verify != (capacity.Footprint{}) || l.Kept != (capacity.Footprint{}) {
+			return true
+		}
+	}
+	return false
+}
+
 // ImageNames returns the name of each image in what is published, by reference:
 // the reference itself if the public part of a row has it, else what hide makes
 // of it.

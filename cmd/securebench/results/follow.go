@@ -35,65 +35,110 @@ type follower struct {
 	count int
 	// idle is how often in a row no process held the run's lock.
 	idle int
+	// told says that the operator knows that no run has begun.
+	told bool
+}
+
+// wait tells the operator once that there is no run yet.
+func (w *follower) wait(arg string) {
+	if !w.told {
+		w.told = true
+		w.Say("waiting for a run to begin in %s", redact.Quote(arg))
+	}
 }
 
 // follow shows attempts as they get their records.
 func (g group) follow(ctx context.Context, arg, task string, f showFlags) (err error) {
-	run, err := evidence.OpenRun(arg)
-	if err != nil {
-		return fault.As(fault.Usage, err)
-	}
-	defer func() { err = errors.Join(err, run.Close()) }()
-	if run.Bundle() {
-		return subcommand.UsageError(fmt.Errorf("%s is a bundle, and only the directory of a run can be followed", redact.Quote(arg)))
-	}
-	shell, out := *g.Shell, console.NewFolder(g.Stdout, console.Columns(g.Stdout))
-	shell.Stdout = out
-	w := &follower{group: group{&shell}, run: run, task: task, flags: f, shown: map[record.AttemptKey]bool{},
-		lines: tail{fsys: run, name: record.LinesName}, trace: tail{fsys: run, name: record.TraceName}}
+	shell := *g.Shell
+	shell.Stdout = console.NewFolder(g.Stdout, console.Columns(g.Stdout))
+	w := &follower{group: group{&shell}, task: task, flags: f, shown: map[record.AttemptKey]bool{}}
+	defer func() {
+		if w.run != nil {
+			err = errors.Join(err, w.run.Close())
+		}
+	}()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		done, err := w.poll()
+		done, err := w.look(arg)
 		if done || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fault.Errorf(fault.Interrupted, "interrupted; the run continues")
+			return fault.Errorf(fault.Interrupted, "interrupted; %s", w.state())
 		case <-tick.C:
 		}
 	}
 }
 
-// poll shows what is new, and reports whether the run has ended.
-func (w *follower) poll() (done bool, err error) {
+// look opens the run once its directory is there, and then shows what is new.
+func (w *follower) look(arg string) (done bool, err error) {
+	if w.run == nil {
+		run, err := evidence.OpenRun(arg)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			w.wait(arg)
+			return false, nil
+		case err != nil:
+			return false, fault.As(fault.Usage, err)
+		case run.Bundle():
+			return false, errors.Join(subcommand.UsageError(fmt.Errorf("%s is a bundle, and only the directory of a run can be followed", redact.Quote(arg))), run.Close())
+		}
+		w.open(run)
+	}
+	done, begun, err := w.poll()
+	if !begun && err == nil {
+		w.wait(arg)
+	}
+	return done, err
+}
+
+func (w *follower) open(run *evidence.Run) {
+	w.run = run
+	w.lines, w.trace = tail{fsys: run, name: record.LinesName}, tail{fsys: run, name: record.TraceName}
+}
+
+// state says what goes on without this command.
+func (w *follower) state() string {
+	if w.told && w.count == 0 {
+		return "no run has begun"
+	}
+	return "the run continues"
+}
+
+// poll shows what is new, and reports whether the run has ended, and whether there is one.
+func (w *follower) poll() (done, begun bool, err error) {
 	// Whether it has ended is asked first: what it wrote before is then read below.
 	_, statement := fs.Stat(w.run, record.StatementName)
 	busy, err := record.Busy(w.run)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	m, _, manifest := record.ReadManifest(w.run)
-	if manifest != nil && !busy {
-		return false, fault.Errorf(fault.Usage, "there is no run to follow: %s: %w", record.ManifestName, manifest)
+	switch {
+	case manifest == nil || busy:
+	case errors.Is(manifest, fs.ErrNotExist):
+		return false, false, nil
+	default:
+		return false, false, fault.Errorf(fault.Usage, "there is no run to follow: %s: %w", record.ManifestName, manifest)
 	}
 	if err := errors.Join(w.agents(), w.records()); err != nil {
-		return false, err
+		return false, true, err
 	}
 	planned := m.Planned.Tasks * m.Planned.Attempts
 	switch {
 	case statement == nil:
 		_, err = fmt.Fprintf(w.Stdout, "the run has ended: %d of %d attempts have a record%s\n", w.count, planned, partOfPack(m))
-		return true, err
+		return true, true, err
 	case busy || manifest != nil:
 		w.idle = 0
-		return false, nil
+		return false, true, nil
 	}
 	if w.idle++; w.idle < 3 {
-		return false, nil
+		return false, true, nil
 	}
-	return false, fault.Errorf(fault.Interrupted, "the run has stopped: %d of %d attempts have a record%s (continue it with the command that began it and --resume)", w.count, planned, partOfPack(m))
+	return false, true, fault.Errorf(fault.Interrupted, "the run has stopped: %d of %d attempts have a record%s (continue it with the command that began it and --resume)", w.count, planned, partOfPack(m))
 }
 
 // agents shows what the followed task's agent prints, if the run keeps it.

@@ -16,6 +16,7 @@ import (
 	"securebench/internal/evidence"
 	"securebench/internal/fault"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
 )
 
 // TestTail: lines are read once each, a part of one not at all, and those of a
@@ -75,18 +76,28 @@ func TestFollowKnowsRunners(t *testing.T) {
 	}
 	defer run.Close()
 	var out bytes.Buffer
-	w := &follower{group: group{&subcommand.Shell{Stdout: &out, Say: t.Logf}}, run: run,
-		lines: tail{fsys: run, name: record.LinesName}, trace: tail{fsys: run, name: record.TraceName}}
+	w := &follower{group: group{&subcommand.Shell{Stdout: &out, Say: t.Logf}}}
+	w.open(run)
 	for range 5 {
-		if done, err := w.poll(); done || err != nil {
-			t.Fatalf("%v, %v", done, err)
+		if done, begun, err := w.poll(); done || !begun || err != nil {
+			t.Fatalf("%v, %v, %v", done, begun, err)
 		}
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.poll(); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "there is no run to follow") {
+	if done, begun, err := w.poll(); done || begun || err != nil {
+		t.Errorf("before the run: %v, %v, %v", done, begun, err)
+	}
+	manifest := filepath.Join(dir, record.ManifestName)
+	if err := os.WriteFile(manifest, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.poll(); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "there is no run to follow") {
 		t.Error(err)
+	}
+	if err := os.Remove(manifest); err != nil {
+		t.Fatal(err)
 	}
 	f, err := os.Open(filepath.Join(dir, record.LockName))
 	if err != nil {
@@ -101,8 +112,15 @@ func TestFollowKnowsRunners(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	g := group{&subcommand.Shell{Stdout: &out, Say: t.Logf}}
-	if err := g.follow(ctx, dir, "", showFlags{}); fault.KindOf(err) != fault.Interrupted {
-		t.Error(err)
+	var said []string
+	g := group{&subcommand.Shell{Stdout: &out, Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}}
+	for _, name := range []string{t.TempDir(), filepath.Join(dir, "not", "there")} {
+		if err := g.follow(ctx, name, "", showFlags{}); fault.KindOf(err) != fault.Interrupted || !strings.Contains(err.Error(), "no run has begun") {
+			t.Error(err)
+		}
+		if want := "waiting for a run to begin in " + redact.Quote(name); len(said) != 1 || said[0] != want {
+			t.Errorf("%q, want %q", said, want)
+		}
+		said = nil
 	}
 }

@@ -47,7 +47,8 @@ On a terminal, the output goes through the pager that PAGER names, or through
 "less -R"; --no-pager, or an empty PAGER, prints it.
 
 With --follow, each attempt of a run in progress is shown as soon as it has its
-record, until the run ends: one line each, or with TASK in full.
+record, until the run ends: one line each, or with TASK in full. A run that has not
+begun is waited for.
 
 The exit code is 13 if the run does not verify, and 0 if it is only not finished.
 With --follow, it is 130 if the run stopped before its end.`
@@ -80,7 +81,7 @@ func (g group) showCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.IntVar(&f.attempt, "attempt", 0, "show only the attempt with the number `N`")
 	fl.BoolVar(&f.failed, "failed", false, "show only attempts that did not pass")
-	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for further attempts of a run in progress")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for the run to begin, and for further attempts")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object per attempt; without TASK, only what the list has")
 	fl.BoolVar(&f.steps, "steps", false, "show only the agent's steps, with their texts")
 	fl.BoolVar(&f.noPager, "no-pager", false, "print to standard output, even if it is a terminal")

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"securebench/internal/console"
+	"securebench/internal/pipeline"
+	"securebench/internal/progress"
+	"securebench/internal/report"
+	"securebench/internal/run"
+	"securebench/internal/verdict"
+)
+
+// ending says what came of a run that ended normally, and what to type next. The rates are
+// those of its report; a shard has none, since its tasks are no sample of the pack.
+func (a *app) ending(r *run.Run, sum pipeline.Summary) progress.Ending {
+	e := progress.Ending{Rates: []progress.Rate{}, Reasons: sum.Reasons(), Next: a.next(r.Config.OutputDir, sum)}
+	if a.given("--shard") {
+		return e
+	}
+	for _, b := range verdict.Bases() {
+		planned := sum.Planned.Of(b)
+		if planned == 0 {
+			continue
+		}
+		passed, tasks := sum.Of(b).Passed, planned/r.Config.Attempts
+		rate := float64(passed) / float64(planned)
+		in := report.Wilson(rate, tasks)
+		e.Rates = append(e.Rates, progress.Rate{Basis: b, Tasks: tasks, Attempts: planned, Passed: passed,
+			Rate: report.Rounded(rate), Interval: [2]float64{report.Rounded(in[0]), report.Rounded(in[1])}})
+	}
+	return e
+}
+
+// next is the command that a run in a directory usually is followed by.
+func (a *app) next(dir string, sum pipeline.Summary) string {
+	command := func(words ...string) string {
+		out := a.called()
+		for _, w := range words {
+			out += " " + console.ShellQuote(w)
+		}
+		return out
+	}
+	switch {
+	case sum.Infrastructure > 0:
+		return a.resumeCommand()
+	case a.given("--shard"):
+		return command("merge", dir)
+	case len(sum.Reasons()) > 0:
+		return command("show", dir, "--failed")
+	}
+	return command("report", dir)
+}
