@@ -154,9 +154,14 @@ func bareImage(t *testing.T) string {
 	if err := debian.Unpack(t.Context(), deb, root, func(name string) string { return map[string]string{"bin/busybox": "busybox"}[name] }); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(at, "Dockerfile"), "FROM scratch\nENV PYTHONHOME=/nowhere PYTHONPATH=/bin\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\nCOPY bash /bin/bash\n")
-	if err := os.WriteFile(filepath.Join(at, "bash"), []byte("#!/bin/sh\nexec /bin/sh \"$@\"\n"), 0o755); err != nil { // with which agents in JavaScript run commands
-		t.Fatal(err)
+	write(t, filepath.Join(at, "Dockerfile"), "FROM scratch\nENV PYTHONHOME=/nowhere PYTHONPATH=/bin\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\nCOPY bash systemd-inhibit /bin/\n")
+	for name, script := range map[string]string{
+		"bash":            `exec /bin/sh "$@"`, // with which agents in JavaScript run commands
+		"systemd-inhibit": "echo \"$@\" >> inhibited",
+	} {
+		if err := os.WriteFile(filepath.Join(at, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	write(t, filepath.Join(dir, "manifest.yaml"), "id: bare\nversion: 1\n")
 	write(t, filepath.Join(dir, "tasks.jsonl"), "")
@@ -168,7 +173,9 @@ func bareImage(t *testing.T) string {
 
 // TestAgentsInBareImages: agents in Python and JavaScript solve a task, and answer a question
 // with their last message, in an image without a C library, in which no Python and no Node of
-// the image's could run.
+// the image's could run. They keep no machine awake: Qwen Code may lose what a command
+// prints if another process that it started ends at the same time, and it would start one
+// beside each command.
 func TestAgentsInBareImages(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"mini-swe-agent", "qwen-code"} {
@@ -183,6 +190,7 @@ func TestAgentsInBareImages(t *testing.T) {
 			image := map[string]any{"image": bareImage(t)}
 			work := b.solvableRows()["term/root"]
 			work["environment"] = image
+			work["eval"] = map[string]any{"checker": map[string]any{"command": []string{"sh", "-c", "grep -qx 'Hello, world!' hello.txt && test ! -e inhibited"}}}
 			question := map[string]any{"id": "answer", "family": "short_answer", "input": map[string]any{"question": "How many are there?"},
 				"eval": map[string]any{"accepted_answers": []string{"42"}}, "environment": image}
 			b.runs(a, a.Providers[0].API, version, []map[string]any{work, question}, map[string]string{"term/root": "passed passed ", "answer": "passed passed "})
