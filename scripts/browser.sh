@@ -10,7 +10,7 @@ cd "$(dirname "$0")"
 
 found() {
 	local name
-	for name in ${SECUREBENCH_BROWSER:-} chromium chromium-browser google-chrome chrome; do
+	for name in ${SECUREBENCH_BROWSER:-} chromium-headless-shell chromium chromium-browser google-chrome chrome; do
 		if command -v "$name" >/dev/null; then return; fi
 	done
 	return 1
@@ -25,7 +25,8 @@ esac
 
 if ! found && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	say "installing chromium for the tests of the viewer"
-	{ timeout 120 apt-get update && timeout 300 env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 || true
+	get() { timeout 300 env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"; }
+	{ timeout 120 apt-get update && { get chromium-headless-shell || get chromium; }; } >/dev/null 2>&1 || true
 fi
 if found; then
 	echo require

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 binary=$PWD/$1
 engine=$2
 command -v tmux >/dev/null || die "tmux is missing: it is the terminal of the picture"
-for browser in "${SECUREBENCH_BROWSER:-}" chromium chromium-browser google-chrome chrome none; do
+for browser in "${SECUREBENCH_BROWSER:-}" chromium-headless-shell chromium chromium-browser google-chrome chrome none; do
 	if [ -n "$browser" ] && command -v "$browser" >/dev/null; then break; fi
 done
 [ "$browser" != none ] || die "Chromium is missing: it draws the picture"

@@ -3,17 +3,11 @@
 package browsertest
 
 import (
-	"bufio"
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
-	"time"
 
 	"securebench/internal/awaittest"
 )
@@ -25,26 +19,26 @@ const (
 	envProgram = "SECUREBENCH_BROWSER"
 )
 
-// Browser is a headless Chromium. It is not safe for concurrent use.
+// Browser is a page in a headless Chromium, with a profile of its own. Pages of tests share
+// the program, and take turns: it is not safe for concurrent use.
 type Browser struct {
 	t       testing.TB
-	in      *bufio.Reader
-	out     *os.File
+	in      *program
 	session string
-	last    int
 	// Faults are exceptions, violations of the policy and dialogs; Requests are
 	// the addresses that the page asked for.
 	Faults, Requests []string
 }
 
-// Program finds the browser, or skips the test.
+// Program finds the browser, or skips the test. That without windows starts sooner and does
+// less beside the page.
 func Program(t testing.TB) string {
 	t.Helper()
 	mode := os.Getenv(envBrowser)
 	if mode == "never" {
 		t.Skip("SKIPPED: tests in a browser are switched off by " + envBrowser)
 	}
-	for _, name := range []string{os.Getenv(envProgram), "chromium", "chromium-browser", "google-chrome", "chrome"} {
+	for _, name := range []string{os.Getenv(envProgram), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"} {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
 			return path
 		}
@@ -56,43 +50,54 @@ func Program(t testing.TB) string {
 	return ""
 }
 
-// Open starts a browser and opens a page in it.
+// Tests are the tests of a package. They share one browser, which starts when the first of
+// them opens a page and ends with the last: a start takes longer than most tests.
+type Tests struct{ *testing.M }
+
+// shared is the program of all pages; nil while none runs.
+var shared *program
+
+// sharing is set while somebody ends what is shared.
+var sharing bool
+
+// Run runs the tests.
+func (m Tests) Run() int {
+	sharing = true
+	defer func() {
+		if shared != nil {
+			shared.end()
+		}
+	}()
+	return m.M.Run()
+}
+
+// Open opens an address in a new window of the browser, which closes when the test ends.
 func Open(t testing.TB, url string, width, height int) *Browser {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), awaittest.Hung)
-	cmd := exec.CommandContext(ctx, Program(t), "--headless", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--no-sandbox",
-		"--disable-dev-shm-usage", "--disable-background-networking", "--hide-scrollbars", fmt.Sprintf("--window-size=%d,%d", width, height),
-		"--user-data-dir="+t.TempDir(), "about:blank")
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-	theirIn, ourOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	path := Program(t)
+	if !sharing {
+		t.Fatal("TestMain does not run browsertest.Tests, and nobody would end the browser")
 	}
-	ourIn, theirOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	if shared == nil {
+		p, err := start(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared = p
 	}
-	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
-	cmd.WaitDelay = 5 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	b := &Browser{t: t, in: shared}
+	var profile struct {
+		ID string `json:"browserContextId"`
 	}
-	theirIn.Close()
-	theirOut.Close()
-	b := &Browser{t: t, in: bufio.NewReader(ourIn), out: ourOut}
+	b.Call("Target.createBrowserContext", nil, &profile)
 	t.Cleanup(func() {
-		b.send("", "Browser.close", nil)
-		ourOut.Close()
-		_ = cmd.Wait()
-		endGroup(cmd.Process.Pid) // before the folders of its profile are removed
-		cancel()
-		ourIn.Close()
+		b.session = ""
+		b.Call("Target.disposeBrowserContext", map[string]any{"browserContextId": profile.ID}, nil)
 	})
 	var target struct {
 		ID string `json:"targetId"`
 	}
-	b.Call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.Call("Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": profile.ID, "width": width, "height": height}, &target)
 	var attached struct {
 		Session string `json:"sessionId"`
 	}
@@ -101,77 +106,29 @@ func Open(t testing.TB, url string, width, height int) *Browser {
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		b.Call(domain+".enable", nil, nil)
 	}
-	b.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
-	b.Call("Page.navigate", map[string]any{"url": url}, nil)
-	b.Until("document.readyState === 'complete' && location.href !== 'about:blank'")
+	b.Size(width, height)
+	b.Go(url)
 	return b
-}
-
-// endGroup ends what a browser has left behind, and waits for it.
-func endGroup(leader int) {
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if syscall.Kill(-leader, syscall.SIGKILL) != nil {
-			return // nobody is left
-		}
-	}
-}
-
-type message struct {
-	ID     int             `json:"id,omitempty"`
-	Method string          `json:"method,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Params json.RawMessage `json:"params,omitempty"`
-	Error  json.RawMessage `json:"error,omitempty"`
-}
-
-func (b *Browser) send(session, method string, params any) {
-	b.last++
-	m := map[string]any{"id": b.last, "method": method}
-	if params != nil {
-		m["params"] = params
-	}
-	if session != "" {
-		m["sessionId"] = session
-	}
-	text, err := json.Marshal(m)
-	if err == nil {
-		_, err = b.out.Write(append(text, 0))
-	}
-	if err != nil && !errors.Is(err, os.ErrClosed) {
-		b.t.Log(err)
-	}
 }
 
 // Call calls a method and waits for its result.
 func (b *Browser) Call(method string, params, result any) {
 	b.t.Helper()
-	b.send(b.session, method, params)
-	for {
-		text, err := b.in.ReadBytes(0)
-		if err != nil {
-			b.t.Fatalf("%s: the browser has gone: %v", method, err)
-		}
-		var m message
-		if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
+	m, err := b.in.call(b.session, method, params, b.event)
+	if err != nil {
+		b.t.Fatalf("%s: %v", method, err)
+	}
+	if result != nil {
+		if err := json.Unmarshal(m.Result, result); err != nil {
 			b.t.Fatal(err)
 		}
-		if m.ID != b.last {
-			b.event(m)
-			continue
-		}
-		if m.Error != nil {
-			b.t.Fatalf("%s: %s", method, m.Error)
-		}
-		if result != nil {
-			if err := json.Unmarshal(m.Result, result); err != nil {
-				b.t.Fatal(err)
-			}
-		}
-		return
 	}
 }
 
 func (b *Browser) event(m message) {
+	if m.Session != b.session {
+		return // of a page that was closed
+	}
 	switch m.Method {
 	case "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening":
 		b.Faults = append(b.Faults, string(m.Params))

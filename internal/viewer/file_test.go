@@ -23,7 +23,13 @@ func written(t testing.TB, dir string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := evidence.OpenRun(dir)
+	return file(t, r)
+}
+
+// file writes a run that was loaded as one file.
+func file(t testing.TB, r *Run) []byte {
+	t.Helper()
+	run, err := evidence.OpenRun(r.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +178,16 @@ func TestLarge(t *testing.T) {
 		}
 		l.ProducerStdout = fmt.Sprintf("needle%d ", l.Index) + strings.Repeat("hay ", 50)
 	}
-	run := m.make()
-	for _, at := range []struct{ kind, address, id string }{{"server", serve(t, dir), "large"}, {"file", onDisk(t, written(t, run)), "run"}} {
+	m.make()
+	l, err := OpenLibrary(dir, trusting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := l.Get(t.Context(), "large")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []struct{ kind, address, id string }{{"server", serveLibrary(t, l), "large"}, {"file", onDisk(t, file(t, run)), "run"}} {
 		t.Run(at.kind, func(t *testing.T) { large(t, at.address, at.id) })
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"securebench/internal/attest"
+	"securebench/internal/browsertest"
 	"securebench/internal/candidate"
 	"securebench/internal/digest"
 	"securebench/internal/evidence"
@@ -27,7 +28,7 @@ import (
 	"securebench/internal/verdict"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(browsertest.Tests{M: m}) }
 
 // runMaker makes runs as the command does, without any task.
 type runMaker struct {
@@ -193,6 +194,12 @@ func serve(t testing.TB, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveLibrary(t, l)
+}
+
+// serveLibrary serves runs until the test ends, and returns the address.
+func serveLibrary(t testing.TB, l *Library) string {
+	t.Helper()
 	s := &Server{Library: l, Version: "0"}
 	if err := s.Listen(t.Context(), "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
