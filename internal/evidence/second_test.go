@@ -210,7 +210,10 @@ func mutations() int {
 // honest runs honest.
 func TestSecondForgeries(t *testing.T) {
 	t.Parallel()
-	s := newSecond(t)
+	s, step := newSecond(t), 371
+	if sampletest.Whole() {
+		step = 37
+	}
 	for name, tt := range secondForgeries(t) {
 		f := tt.forgery
 		f.config = `{"agent":"command"}`
@@ -231,7 +234,7 @@ func TestSecondForgeries(t *testing.T) {
 			t.Errorf("%s: sealed %t, problems %v", name, res.Sealed, res.Problems)
 		}
 		for file, content := range tt.files {
-			for at := 0; at < min(len(content), 4096) && tt.honest; at += 37 { // in headers, contents and padding
+			for at := 0; at < min(len(content), 4096) && tt.honest; at += step { // in headers, contents and padding
 				changed := clone(run)
 				changed[file].Data[at] ^= 1
 				if s.compare(fmt.Sprintf("%s, with another byte %d", name, at), changed).OK() {
