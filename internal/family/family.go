@@ -136,6 +136,14 @@ type Family struct {
 	ready func() (verdict.Reason, string) // of the run's judge; nil without one
 }
 
+// FileMark marks the parts of a family's schemas that are long texts. In place of such a text
+// a row may name a file below the lane's root, and where the mark is [FolderMark], also a
+// folder, which stands for an object of its files' texts. Families see the texts.
+const FileMark = "x-file"
+
+// FolderMark is the value of [FileMark] for texts that may be a folder.
+const FolderMark = "folder"
+
 // Row is the part of a row that a family checks.
 type Row struct {
 	ID          string

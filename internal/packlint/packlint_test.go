@@ -34,7 +34,7 @@ func packOf(t *testing.T, manifest, rows string, files map[string]string) (p *pa
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = pack.Load(t.Context(), loc, nil); err != nil {
+	if p, err = pack.Load(t.Context(), loc, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return p, dir

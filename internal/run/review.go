@@ -70,7 +70,7 @@ func (j *inputs) reason(e record.Entry) string {
 // bound reports whether a record is bound to the run's current row, images,
 // configuration and build.
 func (j *inputs) bound(e record.Entry, row workload.Row) bool {
-	raw, err := j.rows.Raw(row.Ref)
+	raw, err := j.rows.Whole(row.Ref)
 	if err != nil {
 		j.err = fault.As(fault.Refused, err)
 		return false

@@ -127,7 +127,7 @@ func addFamilies(root *source.Node, reg family.Registry) error {
 	}
 	set(root.Get("properties").Get("family"), "enum", names)
 	set(root, "allOf", list(cases...))
-	defs := object()
+	defs := object(member(fileDef, fileSchema()))
 	for _, p := range parts {
 		defs.Fields = append(defs.Fields, p.Fields...)
 	}
@@ -138,9 +138,10 @@ func addFamilies(root *source.Node, reg family.Registry) error {
 // move adapts a family's schema to its place in that of rows: references begin
 // there, and the marks for the checker's messages go.
 func move(n *source.Node, place string) {
+	orFile(n)
 	n.Fields = slices.DeleteFunc(n.Fields, func(f source.Field) bool { return f.Name == "x-unknown" })
 	for _, f := range n.Fields {
-		if rest, own := strings.CutPrefix(f.Value.Text, "#"); f.Name == "$ref" && own {
+		if rest, own := strings.CutPrefix(f.Value.Text, "#"); f.Name == "$ref" && own && rest != "/$defs/"+fileDef {
 			f.Value.Text = place + rest
 		}
 		move(f.Value, place)
@@ -148,6 +149,24 @@ func move(n *source.Node, place string) {
 	for _, it := range n.Items {
 		move(it, place)
 	}
+}
+
+// fileDef is the name of what stands for a text that is in a file.
+const fileDef = "text_file" // no family has a part of that name
+
+func fileSchema() *source.Node {
+	return object(member("title", text("an object with path: a file of the lane, whose text stands here")),
+		member("type", text("object")), member("required", list(text("path"))), member("additionalProperties", &source.Node{Kind: source.Bool, Text: "false"}),
+		member("properties", object(member("path", object(member("type", text("string")), member("pattern", text("[^\\s]")))))))
+}
+
+// orFile lets a file be named in place of a text that may be in one.
+func orFile(n *source.Node) {
+	if n.Get(family.FileMark) == nil {
+		return
+	}
+	plain := &source.Node{Kind: source.Map, Fields: slices.DeleteFunc(slices.Clone(n.Fields), func(f source.Field) bool { return f.Name == family.FileMark })}
+	*n = *object(member("anyOf", list(plain, object(member("$ref", text("#/$defs/"+fileDef))))))
 }
 
 func object(members ...*source.Node) *source.Node {

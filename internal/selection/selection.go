@@ -86,7 +86,7 @@ func Choose(ctx context.Context, loc pack.Location, c Choice, first int) (*Rows,
 			}
 		}
 	}
-	tasks, err := pack.Survey(ctx, loc, s.row)
+	tasks, err := pack.Survey(ctx, loc, nil, s.row)
 	if ctx.Err() != nil {
 		return nil, fault.As(fault.Interrupted, errors.New("interrupted while reading the pack"))
 	}

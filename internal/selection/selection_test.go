@@ -101,7 +101,7 @@ func TestSample(t *testing.T) {
 func TestFailedInAnotherPack(t *testing.T) {
 	t.Parallel()
 	loc := writePack(t, 4)
-	p, err := pack.Load(t.Context(), loc, nil)
+	p, err := pack.Load(t.Context(), loc, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestChangedPack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pack.Load(t.Context(), loc, nil)
+	p, err := pack.Load(t.Context(), loc, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestChangedPack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = pack.Load(t.Context(), loc, nil); err != nil {
+	if p, err = pack.Load(t.Context(), loc, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Of(p); err == nil {

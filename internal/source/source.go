@@ -114,6 +114,9 @@ func CheckHead(file string, head []byte) *Problem {
 	return nil
 }
 
+// CheckText refuses what is no text in UTF-8, with the position in the file.
+func CheckText(file string, data []byte) *Problem { return checkText(file, 1, data) }
+
 // checkText refuses a byte order mark and bytes that are not UTF-8, with their
 // position. The first line has the number line.
 func checkText(file string, line int, data []byte) *Problem {

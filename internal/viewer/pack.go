@@ -67,7 +67,7 @@ func (p *Pack) Add(row pack.Row) {
 	var parts struct {
 		Eval jsontext.Value `json:"eval"`
 	}
-	if json.Unmarshal(row.Raw, &parts) == nil {
+	if json.Unmarshal(row.Whole, &parts) == nil {
 		kept.eval = parts.Eval.Clone()
 	}
 	for _, a := range row.Assets {

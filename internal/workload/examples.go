@@ -61,9 +61,9 @@ func ChooseExamples(ctx context.Context, loc pack.Location, reg family.Registry,
 	}
 	e := &Examples{shots: shots, of: map[string][]Example{}, same: map[int]string{}, used: map[string]bool{}}
 	c := compile.New(m, reg)
-	if e.tasks, err = pack.Survey(ctx, loc, func(row pack.Row) { e.consider(c, reg[row.Family], row) }); err == nil {
+	if e.tasks, err = pack.Survey(ctx, loc, compile.Texts(reg), func(row pack.Row) { e.consider(c, reg[row.Family], row) }); err == nil {
 		var again string
-		if again, err = pack.Survey(ctx, loc, e.compare); err == nil {
+		if again, err = pack.Survey(ctx, loc, compile.Texts(reg), e.compare); err == nil {
 			err = e.unchanged(loc.Tasks, again)
 		}
 	}
@@ -95,7 +95,7 @@ func (e *Examples) consider(c *compile.Compiler, fam family.Family, row pack.Row
 	if !ok || len(t.Agent().Assets()) > 0 || !e.shots.Fits(t.Agent()) {
 		return
 	}
-	taken = append(taken, Example{t.Agent(), text, row.Index, rank, asked(row), row.Raw})
+	taken = append(taken, Example{t.Agent(), text, row.Index, rank, asked(row), row.Whole})
 	slices.SortFunc(taken, func(a, b Example) int {
 		return cmp.Or(bytes.Compare(a.rank[:], b.rank[:]), cmp.Compare(a.index, b.index))
 	})

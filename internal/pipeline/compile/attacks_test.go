@@ -100,7 +100,7 @@ func TestTaskChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pack.Load(context.Background(), loc, nil)
+	p, err := pack.Load(context.Background(), loc, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func FuzzRow(f *testing.F) {
 	}
 	c := compile.New(pack.Manifest{ID: "p"}, registry()) // once: schemas take long to compile
 	f.Fuzz(func(t *testing.T, line []byte) {
-		p, err := pack.Load(context.Background(), write(t, manifest, []string{string(line)}), c.Check)
+		p, err := pack.Load(context.Background(), write(t, manifest, []string{string(line)}), nil, c.Check)
 		if err != nil {
 			return
 		}

@@ -37,7 +37,7 @@ func TestCheckout(t *testing.T) {
 		// in any case; here the family reads it where nothing else does.
 		row := strings.NewReplacer("DIR", dir).Replace(`{"id":"a","family":"repository","input":{"base":"c0ffee"},"eval":{},"environment":{"workdir":"DIR"}}`)
 		loc := write(t, manifest, []string{row})
-		loaded, err := pack.Load(context.Background(), loc, c.Check)
+		loaded, err := pack.Load(context.Background(), loc, nil, c.Check)
 		if fault, bad := strings.CutPrefix(want, "! "); bad {
 			if err == nil || !strings.Contains(cut(loc, err), fault) || !strings.Contains(cut(loc, err), "tasks.jsonl:1:") {
 				t.Errorf("%s: %v, want %q", dir, err, fault)

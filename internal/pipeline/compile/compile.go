@@ -231,7 +231,7 @@ func (c *Compiler) build(row pack.Row) (task.Task, error) {
 	t, err := task.New(task.Config{
 		ID: row.ID, Family: row.Family, Pack: c.pack, Index: row.Index, Line: row.Line,
 		Resources: resources(row, f), Assets: row.Assets, Environment: env,
-		Extraction: extraction, Captured: captured, Adapted: adapted(row), Instruction: instruction, Row: row.Raw,
+		Extraction: extraction, Captured: captured, Adapted: adapted(row), Instruction: instruction, Row: row.Whole,
 	})
 	if err != nil {
 		return task.Task{}, source.Problemf(row.Pos, "task '%s' (%s): %v", row.ID, row.Family, err)

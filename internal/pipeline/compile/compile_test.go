@@ -111,7 +111,7 @@ func TestRowRules(t *testing.T) {
 		}
 		t.Run(want.Name, func(t *testing.T) {
 			loc := write(t, manifest, []string{string(want.Row)}, want.Files...)
-			p, err := pack.Load(context.Background(), loc, c.Check)
+			p, err := pack.Load(context.Background(), loc, compile.Texts(registry()), c.Check)
 			got := want
 			got.Errors, got.Warnings = messages(cut(loc, err)), nil
 			if err == nil {

@@ -25,7 +25,7 @@ func Load(ctx context.Context, loc pack.Location, reg family.Registry, each func
 		return nil, err
 	}
 	c, public := New(m, reg), newPublicDigest()
-	p, err := pack.Load(ctx, loc, func(row pack.Row) (errs, warnings source.Problems) {
+	p, err := pack.Load(ctx, loc, Texts(reg), func(row pack.Row) (errs, warnings source.Problems) {
 		if errs, warnings = c.Check(row); len(errs) > 0 {
 			return errs, warnings
 		}

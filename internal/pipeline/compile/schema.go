@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"securebench/internal/family"
 	"securebench/internal/source"
 )
 
@@ -144,7 +145,11 @@ func (t *translator) mismatch(e *jsonschema.ValidationError) {
 	if title != nil {
 		want = title.Text
 	}
-	t.add(&t.errs, t.node.At(e.InstanceLocation).Pos, "", "%s must be %s", t.what(e.InstanceLocation), want)
+	n, fix := t.node.At(e.InstanceLocation), ""
+	if t.part(e).Get(family.FileMark) != nil && n.Get("path") != nil {
+		fix = `or the path of a file by itself: {"path": …}`
+	}
+	t.add(&t.errs, n.Pos, fix, "%s must be %s", t.what(e.InstanceLocation), want)
 }
 
 // unknown reports fields that the schema does not list.

@@ -158,7 +158,7 @@ func TestMemoryPerRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, worst := memtest.Kept(), int64(0)
-	p, err := pack.Load(context.Background(), loc, func(r pack.Row) (errs, warnings source.Problems) {
+	p, err := pack.Load(context.Background(), loc, nil, func(r pack.Row) (errs, warnings source.Problems) {
 		if n := int64(r.Index) + 1; n%25_000 == 0 {
 			worst = max(worst, (memtest.Kept()-before-slack)/n)
 		}

@@ -50,7 +50,7 @@ func load(t testing.TB, loc pack.Location) (p *pack.Pack, errs, warnings string)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // no pack of a test is worth more
 	defer cancel()
-	p, err := pack.Load(ctx, loc, nil)
+	p, err := pack.Load(ctx, loc, nil, nil)
 	if err != nil {
 		return nil, cut(err), ""
 	}

@@ -20,7 +20,7 @@ const (
 // that is valid on its own. If anything is wrong, the error joins up to 20
 // problems, each a [*source.Problem] with its position, followed by the
 // warnings for the same lines.
-func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings source.Problems)) (*Pack, error) {
+func Load(ctx context.Context, loc Location, places Texts, check func(Row) (errs, warnings source.Problems)) (*Pack, error) {
 	m, sum, warnings, err := ReadManifest(loc)
 	if err != nil {
 		return nil, err
@@ -30,8 +30,15 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 		return nil, err
 	}
 	defer trees.files.Close()
-	l := &loader{check: check, trees: trees, ids: newIDIndex(), seen: make(map[string]bool),
-		pack: &Pack{Location: loc, Manifest: m}}
+	texts, err := openTexts(loc, &m, places)
+	if err != nil {
+		return nil, err
+	}
+	defer texts.close()
+	l := &loader{check: check, trees: trees, texts: texts, ids: newIDIndex(), seen: make(map[string]bool),
+		pack: &Pack{Location: loc, Manifest: m, PublicFiles: trees.public.files(), EvalFiles: trees.eval.files(), texts: places}}
+	texts.expect(l.pack.PublicFiles, l.pack.EvalFiles)
+	texts.public.tree, texts.eval.tree = trees.public, trees.eval
 	l.warn(warnings)
 	if err := l.rows(ctx); err != nil {
 		return nil, err
@@ -42,7 +49,6 @@ func Load(ctx context.Context, loc Location, check func(Row) (errs, warnings sou
 	d := &l.pack.Digests
 	d.Manifest, d.PublicAssets, d.EvalAssets = sum, trees.public.digest, trees.eval.digest
 	d.Pack = d.Sum()
-	l.pack.PublicFiles, l.pack.EvalFiles = trees.public.files(), trees.eval.files()
 	return l.pack, nil
 }
 
@@ -57,6 +63,7 @@ type loader struct {
 	check func(Row) (errs, warnings source.Problems)
 	pack  *Pack
 	trees *trees
+	texts *textReader
 	ids   *idIndex
 
 	errs    source.Problems
@@ -82,7 +89,9 @@ func (l *loader) rows(ctx context.Context) error {
 			l.pack.Count, l.pack.Digests.Tasks = index, lines.digest()
 			return nil
 		}
-		l.row(lines.pos(), lines.start, index, raw)
+		if err := l.row(lines.pos(), lines.start, index, raw); err != nil {
+			return errors.Join(l.errs.Err(), err)
+		}
 		if len(l.errs) >= maxProblems {
 			return l.tooMany()
 		}
@@ -112,8 +121,11 @@ func (l *loader) err() error {
 	return all.Err()
 }
 
-func (l *loader) row(at source.Pos, offset int64, index int, raw []byte) {
-	row, errs, warnings := parseRow(&l.pack.Manifest, at, index, raw)
+func (l *loader) row(at source.Pos, offset int64, index int, raw []byte) error {
+	row, errs, warnings, err := parseRow(l.texts, at, index, raw)
+	if err != nil {
+		return err
+	}
 	row.Offset = offset
 	l.warn(warnings)
 	l.fail(errs)
@@ -122,7 +134,7 @@ func (l *loader) row(at source.Pos, offset int64, index int, raw []byte) {
 		l.ids.add(row.ID)
 	}
 	if len(errs) > 0 {
-		return
+		return nil
 	}
 	row.trees = l.trees
 	l.fail(row.checkAssets(&l.pack.Manifest))
@@ -131,6 +143,7 @@ func (l *loader) row(at source.Pos, offset int64, index int, raw []byte) {
 		l.warn(warnings)
 		l.fail(errs)
 	}
+	return nil
 }
 
 // finish runs the checks that need the whole pack.

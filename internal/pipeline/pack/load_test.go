@@ -313,7 +313,7 @@ func TestIrregularFiles(t *testing.T) {
 func TestCheckHook(t *testing.T) {
 	loc := write(t, manifest, "{\"id\":\"a\"}\n{}\n{\"id\":\"b\"}\n")
 	var seen []string
-	_, err := pack.Load(context.Background(), loc, func(r pack.Row) (errs, warnings source.Problems) {
+	_, err := pack.Load(context.Background(), loc, nil, func(r pack.Row) (errs, warnings source.Problems) {
 		seen = append(seen, r.ID)
 		errs.Add(r.Pos, "", "bad %s", r.ID)
 		return errs, nil
@@ -332,7 +332,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("enough")
 	loc := write(t, manifest, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n")
-	_, err := pack.Load(ctx, loc, func(pack.Row) (errs, warnings source.Problems) {
+	_, err := pack.Load(ctx, loc, nil, func(pack.Row) (errs, warnings source.Problems) {
 		cancel(cause)
 		return nil, nil
 	})

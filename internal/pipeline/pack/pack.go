@@ -89,6 +89,7 @@ type Pack struct {
 	PublicFiles, EvalFiles map[string]string
 
 	hashes rowHashes
+	texts  Texts
 }
 
 // PublicRoot returns the folder of the public assets. It may not exist.
@@ -118,6 +119,12 @@ func (e *ChangedError) Error() string {
 // ends the stream with a [*ChangedError].
 func (p *Pack) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
+		texts, err := p.openTexts()
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		defer texts.close()
 		lines, err := openLines(p.Tasks)
 		if err != nil {
 			yield(Row{}, err)
@@ -125,7 +132,7 @@ func (p *Pack) Rows(ctx context.Context) iter.Seq2[Row, error] {
 		}
 		defer lines.close()
 		for index := 0; ; index++ {
-			row, more, err := p.next(ctx, lines, index)
+			row, more, err := p.next(ctx, texts, lines, index)
 			if err != nil {
 				yield(Row{}, err)
 				return
@@ -138,7 +145,7 @@ func (p *Pack) Rows(ctx context.Context) iter.Seq2[Row, error] {
 }
 
 // next reads row index and compares it with what was loaded.
-func (p *Pack) next(ctx context.Context, lines *lineReader, index int) (row Row, more bool, err error) {
+func (p *Pack) next(ctx context.Context, texts *textReader, lines *lineReader, index int) (row Row, more bool, err error) {
 	if ctx.Err() != nil {
 		return Row{}, false, context.Cause(ctx)
 	}
@@ -155,11 +162,20 @@ func (p *Pack) next(ctx context.Context, lines *lineReader, index int) (row Row,
 	case p.hashes.at(index) != hashRow(raw):
 		return Row{}, false, &ChangedError{lines.pos(), fmt.Sprintf("row %d changed", index+1)}
 	}
-	row, errs, _ := parseRow(&p.Manifest, lines.pos(), index, raw)
-	if err := errs.Err(); err != nil {
+	row, errs, _, err := parseRow(texts, lines.pos(), index, raw)
+	if err = errors.Join(err, errs.Err()); err != nil {
 		return Row{}, false, err
 	}
 	return row, true, nil
+}
+
+// openTexts opens the folders of texts, whose files must be those that were loaded.
+func (p *Pack) openTexts() (*textReader, error) {
+	t, err := openTexts(p.Location, &p.Manifest, p.texts)
+	if err == nil {
+		t.expect(p.PublicFiles, p.EvalFiles)
+	}
+	return t, err
 }
 
 // Find returns the row with the given id, or [ErrNoTask].

@@ -17,15 +17,19 @@ type Ref struct {
 	Offset      int64
 	Length      int
 	Sum         [sha256.Size]byte
+	Files       bool // it names files with texts
 }
 
 // Ref returns a reference to a row that [Load] has read.
-func (r Row) Ref() Ref { return Ref{r.Index, r.Line, r.Offset, len(r.Raw), sha256.Sum256(r.Raw)} }
+func (r Row) Ref() Ref {
+	return Ref{r.Index, r.Line, r.Offset, len(r.Raw), sha256.Sum256(r.Raw), r.files}
+}
 
 // Reader reads rows by reference. It is safe for concurrent use.
 type Reader struct {
-	pack *Pack
-	file *os.File
+	pack  *Pack
+	file  *os.File
+	texts *textReader
 }
 
 // Open opens the rows for reading. The caller closes the reader.
@@ -34,15 +38,31 @@ func (p *Pack) Open() (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{p, f}, nil
+	texts, err := p.openTexts()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Reader{p, f, texts}, nil
 }
 
-// Close releases the file.
-func (r *Reader) Close() error { return r.file.Close() }
+// Close releases the files.
+func (r *Reader) Close() error {
+	r.texts.close()
+	return r.file.Close()
+}
 
-// Raw returns the bytes of a row. The error is a [*ChangedError] if they are
-// not those that were loaded.
-func (r *Reader) Raw(ref Ref) ([]byte, error) {
+// Whole returns the bytes of a row, with the texts of the files that it names. The error is a
+// [*ChangedError] if they are not those that were loaded.
+func (r *Reader) Whole(ref Ref) ([]byte, error) {
+	if !ref.Files {
+		return r.raw(ref)
+	}
+	row, err := r.Row(ref)
+	return row.Whole, err
+}
+
+// raw returns the bytes of a row as they are in the file.
+func (r *Reader) raw(ref Ref) ([]byte, error) {
 	at := source.Pos{File: r.pack.Tasks, Line: ref.Line}
 	// The byte after the row must be the end of its line.
 	raw := make([]byte, ref.Length+1)
@@ -63,11 +83,11 @@ func (r *Reader) Raw(ref Ref) ([]byte, error) {
 
 // Row returns a row that was loaded.
 func (r *Reader) Row(ref Ref) (Row, error) {
-	raw, err := r.Raw(ref)
+	raw, err := r.raw(ref)
 	if err != nil {
 		return Row{}, err
 	}
-	row, errs, _ := parseRow(&r.pack.Manifest, source.Pos{File: r.pack.Tasks, Line: ref.Line}, ref.Index, raw)
+	row, errs, _, err := parseRow(r.texts, source.Pos{File: r.pack.Tasks, Line: ref.Line}, ref.Index, raw)
 	row.Offset = ref.Offset
-	return row, errs.Err()
+	return row, errors.Join(err, errs.Err())
 }

@@ -20,7 +20,7 @@ func TestReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	var loaded []pack.Row
-	p, err := pack.Load(context.Background(), loc, func(r pack.Row) (errs, warnings source.Problems) {
+	p, err := pack.Load(context.Background(), loc, nil, func(r pack.Row) (errs, warnings source.Problems) {
 		loaded = append(loaded, r)
 		return nil, nil
 	})
@@ -49,7 +49,7 @@ func TestReaderNoticesChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last pack.Row
-	p, err := pack.Load(context.Background(), loc, func(r pack.Row) (errs, warnings source.Problems) { last = r; return nil, nil })
+	p, err := pack.Load(context.Background(), loc, nil, func(r pack.Row) (errs, warnings source.Problems) { last = r; return nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

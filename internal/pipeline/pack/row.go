@@ -22,29 +22,38 @@ type Row struct {
 	Assets                             []task.Asset
 	AssetList                          *source.Node // as written in the row; nil without assets
 	Raw                                []byte       // the line without its ending
-	Pos                                source.Pos
-	Offset                             int64 // of Raw in the file; set by Load
+	// Whole is the line with the texts of the files that it names in their place; Raw if
+	// it names none.
+	Whole  []byte
+	Pos    source.Pos
+	Offset int64 // of Raw in the file; set by Load
 
+	files bool   // it names files with texts
 	trees *trees // nil outside of Load
 }
 
 // parseRow reads one line and keeps a copy of raw. The row is usable only if
-// errs is empty.
-func parseRow(m *Manifest, at source.Pos, index int, raw []byte) (row Row, errs, warnings source.Problems) {
-	p := &rowReader{m: m, row: Row{Index: index, Line: at.Line, Raw: bytes.Clone(raw), Pos: at}}
-	root, err := source.ParseJSON(at.File, at.Line, p.row.Raw)
+// errs is empty. An err is that of a file with a text of the row.
+func parseRow(t *textReader, at source.Pos, index int, raw []byte) (row Row, errs, warnings source.Problems, err error) {
+	raw = bytes.Clone(raw)
+	p := &rowReader{m: t.manifest, row: Row{Index: index, Line: at.Line, Raw: raw, Whole: raw, Pos: at}}
+	root, err := source.ParseJSON(at.File, at.Line, raw)
 	if err != nil {
-		return p.row, asProblems(at, err), nil
+		return p.row, asProblems(at, err), nil, nil
 	}
 	p.read(root)
-	return p.row, p.errs, p.warnings
+	if len(p.errs) == 0 {
+		p.errs, err = t.resolve(&p.row, root)
+	}
+	return p.row, p.errs, p.warnings, err
 }
 
 // NewRow is a row that is not read from a pack but made for one: an object as a line of it
 // has, whose values keep the places that they come from. The row is usable only if errs is
 // empty; its Raw is the line.
 func NewRow(m *Manifest, index int, root *source.Node) (row Row, errs, warnings source.Problems) {
-	p := &rowReader{m: m, row: Row{Index: index, Line: root.Pos.Line, Raw: root.JSON(), Pos: root.Pos}}
+	raw := root.JSON()
+	p := &rowReader{m: m, row: Row{Index: index, Line: root.Pos.Line, Raw: raw, Whole: raw, Pos: root.Pos}}
 	p.read(root)
 	return p.row, p.errs, p.warnings
 }

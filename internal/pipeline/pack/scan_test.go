@@ -252,7 +252,7 @@ func TestReadingEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errStopped)
 	defer cancel()
-	if _, err := pack.Load(ctx, loc, nil); !errors.Is(err, errStopped) {
+	if _, err := pack.Load(ctx, loc, nil, nil); !errors.Is(err, errStopped) {
 		t.Errorf("got %v", err)
 	}
 

@@ -6,11 +6,16 @@ import "context"
 // calls each for every row that can be read by itself; [Load] reports the others. It
 // returns the digest of the file of rows, to be compared with that of the loaded
 // pack.
-func Survey(ctx context.Context, loc Location, each func(Row)) (digest string, err error) {
+func Survey(ctx context.Context, loc Location, places Texts, each func(Row)) (digest string, err error) {
 	m, _, _, err := ReadManifest(loc)
 	if err != nil {
 		return "", err
 	}
+	texts, err := openTexts(loc, &m, places)
+	if err != nil {
+		return "", err
+	}
+	defer texts.close()
 	lines, err := openLines(loc.Tasks)
 	if err != nil {
 		return "", err
@@ -27,7 +32,7 @@ func Survey(ctx context.Context, loc Location, each func(Row)) (digest string, e
 		if !more {
 			return lines.digest(), nil
 		}
-		if row, errs, _ := parseRow(&m, lines.pos(), index, raw); len(errs) == 0 {
+		if row, errs, _, err := parseRow(texts, lines.pos(), index, raw); len(errs) == 0 && err == nil {
 			each(row)
 		}
 	}
