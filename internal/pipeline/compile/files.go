@@ -21,24 +21,10 @@ func (k *checker) evalFiles(f family.Family) {
 		}
 	}
 	for _, e := range k.row.Eval.Fields {
-		if f.Lanes[e.Name] == task.EvaluationInputs && isFileReference(e.Value) {
+		if f.Lanes[e.Name] == task.EvaluationInputs && pack.IsFileReference(e.Value) {
 			k.fileReference(e)
 		}
 	}
-}
-
-// isFileReference reports whether n is an object with a path and no keys but
-// path, mount and read_only. With any other key it is plain JSON.
-func isFileReference(n *source.Node) bool {
-	if n.Kind != source.Map || n.Get("path") == nil {
-		return false
-	}
-	for _, f := range n.Fields {
-		if f.Name != "path" && f.Name != "mount" && f.Name != "read_only" {
-			return false
-		}
-	}
-	return true
 }
 
 func (k *checker) fileReference(e source.Field) {

@@ -2,12 +2,14 @@ package compile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"securebench/internal/family"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
+	"securebench/internal/task"
 )
 
 // Texts returns where the rows of families have texts that may be in files.
@@ -29,9 +31,22 @@ func Texts(reg family.Registry) pack.Texts {
 			w.defs = root.Get("$defs")
 			w.walk(root, []string{part.key})
 		}
-		places[name] = w.found
+		places[name] = append(w.found, filesOf(f)...)
 	}
 	return func(family string) []pack.TextPlace { return places[family] }
+}
+
+// filesOf returns where the rows of a family name evaluation files that stay files.
+func filesOf(f family.Family) (out []pack.TextPlace) {
+	for _, path := range f.EvalFiles {
+		out = append(out, pack.TextPlace{Path: append([]string{"eval"}, path...), File: true})
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.Lanes)) {
+		if f.Lanes[key] == task.EvaluationInputs {
+			out = append(out, pack.TextPlace{Path: []string{"eval", key}, File: true})
+		}
+	}
+	return out
 }
 
 // marks collects the marked parts of a schema.

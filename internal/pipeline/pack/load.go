@@ -35,10 +35,17 @@ func Load(ctx context.Context, loc Location, places Texts, check func(Row) (errs
 		return nil, err
 	}
 	defer texts.close()
-	l := &loader{check: check, trees: trees, texts: texts, ids: newIDIndex(), seen: make(map[string]bool),
+	l := &loader{check: check, named: map[bool][]string{}, trees: trees, texts: texts, ids: newIDIndex(), seen: make(map[string]bool),
 		pack: &Pack{Location: loc, Manifest: m, PublicFiles: trees.public.files(), EvalFiles: trees.eval.files(), texts: places}}
 	texts.expect(l.pack.PublicFiles, l.pack.EvalFiles)
 	texts.public.tree, texts.eval.tree = trees.public, trees.eval
+	if loc.folders() {
+		if l.pack.names, err = taskNames(loc); err != nil {
+			return nil, err
+		}
+		l.pack.names = append([]string{}, l.pack.names...) // not nil
+		l.fail(unread(loc, &m))
+	}
 	l.warn(warnings)
 	if err := l.rows(ctx); err != nil {
 		return nil, err
@@ -48,6 +55,10 @@ func Load(ctx context.Context, loc Location, places Texts, check func(Row) (errs
 	}
 	d := &l.pack.Digests
 	d.Manifest, d.PublicAssets, d.EvalAssets = sum, trees.public.digest, trees.eval.digest
+	if l.pack.names != nil {
+		l.pack.PublicFiles, d.PublicAssets = trees.public.share(l.named[true])
+		l.pack.EvalFiles, d.EvalAssets = trees.eval.share(l.named[false])
+	}
 	d.Pack = d.Sum()
 	return l.pack, nil
 }
@@ -64,6 +75,7 @@ type loader struct {
 	pack  *Pack
 	trees *trees
 	texts *textReader
+	named map[bool][]string // files that tasks of a folder name, by whether they are public
 	ids   *idIndex
 
 	errs    source.Problems
@@ -72,26 +84,24 @@ type loader struct {
 }
 
 func (l *loader) rows(ctx context.Context) error {
-	lines, err := openLines(l.pack.Tasks)
+	rows, err := openRows(l.pack.Location, l.texts)
 	if err != nil {
 		return err
 	}
-	defer lines.close()
+	defer rows.close()
 	for index := 0; ; index++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		raw, more, err := lines.next()
+		r, more, err := rows.next()
 		if err != nil {
 			return errors.Join(l.errs.Err(), err)
 		}
 		if !more {
-			l.pack.Count, l.pack.Digests.Tasks = index, lines.digest()
+			l.pack.Count, l.pack.Digests.Tasks = index, rows.digest()
 			return nil
 		}
-		if err := l.row(lines.pos(), lines.start, index, raw); err != nil {
-			return errors.Join(l.errs.Err(), err)
-		}
+		l.row(r)
 		if len(l.errs) >= maxProblems {
 			return l.tooMany()
 		}
@@ -121,20 +131,21 @@ func (l *loader) err() error {
 	return all.Err()
 }
 
-func (l *loader) row(at source.Pos, offset int64, index int, raw []byte) error {
-	row, errs, warnings, err := parseRow(l.texts, at, index, raw)
-	if err != nil {
-		return err
-	}
-	row.Offset = offset
-	l.warn(warnings)
-	l.fail(errs)
-	l.pack.hashes.add(hashRow(raw))
+func (l *loader) row(r read) {
+	row := r.Row
+	l.warn(r.warnings)
+	l.fail(r.errs)
+	l.pack.hashes.add(hashRow(row.Raw))
 	if row.ID != "" {
 		l.ids.add(row.ID)
 	}
-	if len(errs) > 0 {
-		return nil
+	if len(r.errs) > 0 {
+		return
+	}
+	for _, u := range row.uses {
+		if u.stays {
+			l.named[u.public] = append(l.named[u.public], u.path)
+		}
 	}
 	row.trees = l.trees
 	l.fail(row.checkAssets(&l.pack.Manifest))
@@ -143,7 +154,6 @@ func (l *loader) row(at source.Pos, offset int64, index int, raw []byte) error {
 		l.warn(warnings)
 		l.fail(errs)
 	}
-	return nil
 }
 
 // finish runs the checks that need the whole pack.
@@ -169,33 +179,31 @@ func (l *loader) finish(ctx context.Context) error {
 // repeat. Keeping every id in memory would cost more than a second reading,
 // which happens only when the pack has an error.
 func (l *loader) duplicates(ctx context.Context, suspects map[uint64]bool) error {
-	lines, err := openLines(l.pack.Tasks)
+	rows, err := openRows(l.pack.Location, l.texts)
 	if err != nil {
 		return err
 	}
-	defer lines.close()
-	first := make(map[string]int, len(suspects))
-	for index := 0; len(l.errs) < maxProblems; index++ {
+	defer rows.close()
+	first := make(map[string]string, len(suspects))
+	for len(l.errs) < maxProblems {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		raw, more, err := lines.next()
+		r, more, err := rows.next()
 		if err != nil || !more {
 			return err
 		}
-		root, err := source.ParseJSON(l.pack.Tasks, lines.line, raw)
-		if err != nil {
-			continue // reported by the first pass
-		}
-		id := root.Get("id")
-		if id == nil || id.Kind != source.String || !suspects[l.ids.hash(id.Text)] {
+		if r.ID == "" || !suspects[l.ids.hash(r.ID)] {
 			continue
 		}
-		if line, ok := first[id.Text]; ok {
-			l.errs.Add(id.Pos, "give every task a unique id", "duplicate task id %q, first on line %d", id.Text, line)
+		if place, ok := first[r.ID]; ok {
+			l.errs.Add(r.idPos, "give every task a unique id", "duplicate task id %q, first %s", r.ID, place)
 			continue
 		}
-		first[id.Text] = lines.line
+		first[r.ID] = fmt.Sprintf("on line %d", r.Line)
+		if l.pack.names != nil {
+			first[r.ID] = "in " + r.Pos.File
+		}
 	}
 	return nil
 }

@@ -23,19 +23,20 @@ import (
 // The file names in a pack's folder.
 const (
 	manifestName = "manifest.yaml"
-	tasksName    = "tasks.jsonl"
+	tasksName    = "tasks.jsonl" // or else a folder, [tasksFolder]
 )
 
 // ErrNoTask is returned by [Pack.Find] if no row has the id.
 var ErrNoTask = errors.New("the pack has no such task")
 
-// Location gives the paths of a pack's two files. The asset roots are relative
+// Location gives the paths of a pack's manifest and of its rows: a file of JSON lines, or a
+// folder of tasks. The asset roots are relative
 // to the manifest's folder.
 type Location struct{ Manifest, Tasks string }
 
 // Locate turns a PACK argument into a location: a folder that holds
-// manifest.yaml and tasks.jsonl, or a manifest with tasks.jsonl beside it. It
-// does not check that the files can be read; [Load] does.
+// manifest.yaml and tasks.jsonl or a folder of tasks, or a manifest with one of these beside
+// it. It does not check that the files can be read; [Load] does.
 func Locate(arg string) (Location, error) {
 	info, err := os.Stat(arg)
 	if err != nil {
@@ -45,12 +46,20 @@ func Locate(arg string) (Location, error) {
 	if info.IsDir() {
 		loc = Location{Manifest: filepath.Join(arg, manifestName), Tasks: filepath.Join(arg, tasksName)}
 	}
+	if folder := filepath.Join(filepath.Dir(loc.Tasks), tasksFolder); missing(loc.Tasks) && !missing(folder) {
+		loc.Tasks = folder
+	}
 	for _, file := range []string{loc.Manifest, loc.Tasks} {
 		if _, err := os.Lstat(file); err != nil {
 			return Location{}, fmt.Errorf("pack %s needs %s: %w", arg, file, withoutPath(err))
 		}
 	}
 	return loc, nil
+}
+
+func missing(name string) bool {
+	_, err := os.Lstat(name)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // withoutPath drops the path from err, for a message that names it already.
@@ -67,7 +76,7 @@ func withoutPath(err error) error {
 // could guess from a plain digest: publish them keyed.
 type Digests struct {
 	Manifest     string // of the file's bytes
-	Tasks        string // of the file's bytes
+	Tasks        string // of the file's bytes; of a folder of tasks, of their lines
 	PublicAssets string // of the tree below the public asset root
 	EvalAssets   string // of the tree below the evaluation asset root
 	Pack         string // of the four above
@@ -90,6 +99,7 @@ type Pack struct {
 
 	hashes rowHashes
 	texts  Texts
+	names  []string // of a folder of tasks, in the order of the rows
 }
 
 // PublicRoot returns the folder of the public assets. It may not exist.
@@ -100,6 +110,9 @@ func (p *Pack) EvalRoot() string { return p.root(p.Manifest.EvalRoot) }
 
 // root joins a root that parseRoot has checked to the manifest's folder.
 func (p *Pack) root(dir string) string {
+	if p.names != nil {
+		return p.Tasks
+	}
 	return filepath.Join(filepath.Dir(p.Location.Manifest), filepath.FromSlash(dir))
 }
 
@@ -125,14 +138,14 @@ func (p *Pack) Rows(ctx context.Context) iter.Seq2[Row, error] {
 			return
 		}
 		defer texts.close()
-		lines, err := openLines(p.Tasks)
+		rows, err := openRows(p.Location, texts)
 		if err != nil {
 			yield(Row{}, err)
 			return
 		}
-		defer lines.close()
+		defer rows.close()
 		for index := 0; ; index++ {
-			row, more, err := p.next(ctx, texts, lines, index)
+			row, more, err := p.next(ctx, rows, index)
 			if err != nil {
 				yield(Row{}, err)
 				return
@@ -145,34 +158,33 @@ func (p *Pack) Rows(ctx context.Context) iter.Seq2[Row, error] {
 }
 
 // next reads row index and compares it with what was loaded.
-func (p *Pack) next(ctx context.Context, texts *textReader, lines *lineReader, index int) (row Row, more bool, err error) {
+func (p *Pack) next(ctx context.Context, rows rowStream, index int) (row Row, more bool, err error) {
 	if ctx.Err() != nil {
 		return Row{}, false, context.Cause(ctx)
 	}
-	raw, more, err := lines.next()
+	r, more, err := rows.next()
 	switch {
 	case err != nil:
 		return Row{}, false, err
 	case !more && index < p.Count:
-		return Row{}, false, &ChangedError{lines.pos(), fmt.Sprintf("row %d is missing", index+1)}
+		return Row{}, false, &ChangedError{rows.pos(), fmt.Sprintf("row %d is missing", index+1)}
 	case !more:
 		return Row{}, false, nil
 	case index >= p.Count:
-		return Row{}, false, &ChangedError{lines.pos(), "the file has more rows"}
-	case p.hashes.at(index) != hashRow(raw):
-		return Row{}, false, &ChangedError{lines.pos(), fmt.Sprintf("row %d changed", index+1)}
+		return Row{}, false, &ChangedError{rows.pos(), "the file has more rows"}
+	case p.hashes.at(index) != hashRow(r.Raw):
+		return Row{}, false, &ChangedError{rows.pos(), fmt.Sprintf("row %d changed", index+1)}
 	}
-	row, errs, _, err := parseRow(texts, lines.pos(), index, raw)
-	if err = errors.Join(err, errs.Err()); err != nil {
+	if err = r.errs.Err(); err != nil {
 		return Row{}, false, err
 	}
-	return row, true, nil
+	return r.Row, true, nil
 }
 
 // openTexts opens the folders of texts, whose files must be those that were loaded.
 func (p *Pack) openTexts() (*textReader, error) {
 	t, err := openTexts(p.Location, &p.Manifest, p.texts)
-	if err == nil {
+	if err == nil && p.names == nil { // else the lines say it
 		t.expect(p.PublicFiles, p.EvalFiles)
 	}
 	return t, err

@@ -28,19 +28,20 @@ func (r Row) Ref() Ref {
 // Reader reads rows by reference. It is safe for concurrent use.
 type Reader struct {
 	pack  *Pack
-	file  *os.File
+	file  *os.File // nil for a folder of tasks
 	texts *textReader
 }
 
 // Open opens the rows for reading. The caller closes the reader.
 func (p *Pack) Open() (*Reader, error) {
+	texts, err := p.openTexts()
+	if err != nil || p.names != nil {
+		return &Reader{pack: p, texts: texts}, err
+	}
 	f, err := openRegular(p.Tasks)
 	if err != nil {
+		texts.close()
 		return nil, err
-	}
-	texts, err := p.openTexts()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	return &Reader{p, f, texts}, nil
 }
@@ -48,13 +49,16 @@ func (p *Pack) Open() (*Reader, error) {
 // Close releases the files.
 func (r *Reader) Close() error {
 	r.texts.close()
+	if r.file == nil {
+		return nil
+	}
 	return r.file.Close()
 }
 
 // Whole returns the bytes of a row, with the texts of the files that it names. The error is a
 // [*ChangedError] if they are not those that were loaded.
 func (r *Reader) Whole(ref Ref) ([]byte, error) {
-	if !ref.Files {
+	if !ref.Files && r.file != nil {
 		return r.raw(ref)
 	}
 	row, err := r.Row(ref)
@@ -83,6 +87,9 @@ func (r *Reader) raw(ref Ref) ([]byte, error) {
 
 // Row returns a row that was loaded.
 func (r *Reader) Row(ref Ref) (Row, error) {
+	if r.file == nil {
+		return r.task(ref)
+	}
 	raw, err := r.raw(ref)
 	if err != nil {
 		return Row{}, err
@@ -90,4 +97,13 @@ func (r *Reader) Row(ref Ref) (Row, error) {
 	row, errs, _, err := parseRow(r.texts, source.Pos{File: r.pack.Tasks, Line: ref.Line}, ref.Index, raw)
 	row.Offset = ref.Offset
 	return row, errors.Join(err, errs.Err())
+}
+
+// task returns a task of a folder.
+func (r *Reader) task(ref Ref) (Row, error) {
+	got, err := readTask(r.texts, r.pack.Location, r.pack.names[ref.Index], ref.Index)
+	if err == nil && sha256.Sum256(got.Raw) != ref.Sum {
+		err = &ChangedError{got.Pos, fmt.Sprintf("row %d changed", ref.Index+1)}
+	}
+	return got.Row, errors.Join(err, got.errs.Err())
 }

@@ -28,8 +28,10 @@ type Row struct {
 	Pos    source.Pos
 	Offset int64 // of Raw in the file; set by Load
 
-	files bool   // it names files with texts
-	trees *trees // nil outside of Load
+	files bool       // it names files with texts
+	idPos source.Pos // of the id, if there is one
+	uses  []use      // files that a task of a folder names
+	trees *trees     // nil outside of Load
 }
 
 // parseRow reads one line and keeps a copy of raw. The row is usable only if
@@ -70,7 +72,7 @@ func (p *rowReader) read(root *source.Node) {
 		return
 	}
 	p.row.Pos = root.Pos
-	p.fields(root, "the row", "id", "family", "input", "eval", "assets", "environment", "metadata")
+	p.fields(root, "the row", rowKeys()...)
 	p.names(root)
 	p.row.Input = p.object(root, "input")
 	p.row.Eval = p.object(root, "eval")
@@ -79,9 +81,15 @@ func (p *rowReader) read(root *source.Node) {
 	p.assets(root)
 }
 
+// rowKeys are the keys of a row, in the order of the format.
+func rowKeys() []string {
+	return []string{"id", "family", "input", "eval", "assets", "environment", "metadata"}
+}
+
 func (p *rowReader) names(root *source.Node) {
 	var err *source.Problem
 	if id := root.Get("id"); id != nil {
+		p.row.idPos = id.Pos
 		p.row.ID, err = name(id, "id")
 		p.fail(err)
 	} else {

@@ -3,7 +3,6 @@ package pack
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +38,7 @@ type tree struct {
 	entries map[string]entry  // by path; "." is not among them
 	folders map[string]folder // "." included
 	bad     []badEntry        // at most maxProblems
+	order   []found           // the entries as they are hashed, if they were
 }
 
 // entry is a file or folder of a tree.
@@ -303,19 +303,27 @@ func (s *scanner) sizes() error {
 func (s *scanner) hash() error {
 	sum := sha256.New()
 	for _, f := range s.order {
-		if f.info.IsDir() {
-			fmt.Fprintf(sum, "dir %d:%s\n", len(f.path), f.path)
-			continue
+		var content []byte
+		if !f.info.IsDir() {
+			var err error
+			if content, err = s.content(f); err != nil {
+				return err
+			}
+			s.t.entries[f.path] = entry{need: s.t.entries[f.path].need, sum: digest.Format(content)}
 		}
-		content, err := s.content(f)
-		if err != nil {
-			return err
-		}
-		s.t.entries[f.path] = entry{need: s.t.entries[f.path].need, sum: digest.Format(content)}
-		fmt.Fprintf(sum, "file %d:%s %t %s\n", len(f.path), f.path, f.info.Mode()&0o111 != 0, hex.EncodeToString(content))
+		f.writeTo(sum, digest.Format(content))
 	}
-	s.t.digest = digest.Format(sum.Sum(nil))
+	s.t.digest, s.t.order = digest.Format(sum.Sum(nil)), s.order
 	return nil
+}
+
+// writeTo adds an entry to the digest of a tree. sum is that of a file's content.
+func (f found) writeTo(w io.Writer, sum string) {
+	if f.info.IsDir() {
+		fmt.Fprintf(w, "dir %d:%s\n", len(f.path), f.path)
+		return
+	}
+	fmt.Fprintf(w, "file %d:%s %t %s\n", len(f.path), f.path, f.info.Mode()&0o111 != 0, strings.TrimPrefix(sum, "sha256:"))
 }
 
 // content returns the SHA-256 of a file. A file with several names (hard

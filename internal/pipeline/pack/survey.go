@@ -16,24 +16,23 @@ func Survey(ctx context.Context, loc Location, places Texts, each func(Row)) (di
 		return "", err
 	}
 	defer texts.close()
-	lines, err := openLines(loc.Tasks)
+	rows, err := openRows(loc, texts)
 	if err != nil {
 		return "", err
 	}
-	defer lines.close()
-	for index := 0; ; index++ {
+	defer rows.close()
+	for {
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		raw, more, err := lines.next()
-		if err != nil {
+		r, more, err := rows.next()
+		switch {
+		case err != nil && r.Raw == nil:
 			return "", err
-		}
-		if !more {
-			return lines.digest(), nil
-		}
-		if row, errs, _, err := parseRow(texts, lines.pos(), index, raw); len(errs) == 0 && err == nil {
-			each(row)
+		case err == nil && !more:
+			return rows.digest(), nil
+		case err == nil && len(r.errs) == 0:
+			each(r.Row)
 		}
 	}
 }

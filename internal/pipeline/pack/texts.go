@@ -24,6 +24,9 @@ type TextPlace struct {
 	// Folder says that the path may also be that of a folder, which stands for an object
 	// of its files' texts by their names below it.
 	Folder bool
+	// File says that there is no text: the value is the path of a file that stays one, or an
+	// object with such a path.
+	File bool
 }
 
 // Texts returns the places of a family's texts. A nil one has none.
@@ -37,6 +40,7 @@ type textReader struct {
 	places       Texts
 	manifest     *Manifest
 	public, eval textLane
+	below        string // the task's folder, in a folder of tasks
 }
 
 // textLane is the root of one lane's files.
@@ -53,8 +57,12 @@ type textLane struct {
 // folders. The caller closes it.
 func openTexts(loc Location, m *Manifest, places Texts) (*textReader, error) {
 	t := &textReader{places: places, manifest: m, public: textLane{dir: m.PublicRoot}, eval: textLane{dir: m.EvalRoot}}
+	folders := loc.folders()
 	for _, l := range []*textLane{&t.public, &t.eval} {
 		dir := filepath.Join(filepath.Dir(loc.Manifest), filepath.FromSlash(l.dir))
+		if folders {
+			dir, l.dir = loc.Tasks, filepath.Base(loc.Tasks)
+		}
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			continue // a scan says what is wrong, if a row needs it
 		}
@@ -103,6 +111,10 @@ func (t *textReader) resolve(row *Row, root *source.Node) (errs source.Problems,
 			return r.errs, err
 		}
 	}
+	if t.below != "" {
+		r.errs = append(r.errs, apart(t.below, r.withAssets(row))...)
+		row.uses = r.uses
+	}
 	if !r.found || len(r.errs) > 0 {
 		return r.errs, nil
 	}
@@ -118,11 +130,16 @@ type resolution struct {
 	*textReader
 	errs  source.Problems
 	found bool
+	uses  []use
 	left  int64 // bytes that files may still have
 }
 
 // at follows a place from its element i on.
 func (r *resolution) at(n *source.Node, place TextPlace, i int, what string, lane *textLane) error {
+	if i == len(place.Path) && place.File {
+		r.file(n, what)
+		return nil
+	}
 	if i == len(place.Path) {
 		return r.text(n, place.Folder, what, lane)
 	}
@@ -146,6 +163,40 @@ func (r *resolution) at(n *source.Node, place TextPlace, i int, what string, lan
 	return nil
 }
 
+// withAssets adds a task's assets to the files that it names.
+func (r *resolution) withAssets(row *Row) []use {
+	for i, a := range row.Assets {
+		r.uses = append(r.uses, use{a.Path, fmt.Sprintf("assets[%d]", i), row.AssetList.Items[i].Pos, true, true})
+	}
+	return r.uses
+}
+
+// file puts the task's folder in front of the path of an evaluation file.
+func (r *resolution) file(n *source.Node, what string) {
+	if IsFileReference(n) {
+		n, what = n.Get("path"), what+".path"
+	}
+	if r.below == "" || n.Kind != source.String || pathFault(n.Text) != "" || strings.TrimSpace(n.Text) == "" {
+		return // what is wrong is reported with the rules of the family
+	}
+	n.Text = path.Join(r.below, n.Text)
+	r.uses = append(r.uses, use{n.Text, what, n.Pos, false, true})
+}
+
+// IsFileReference reports whether n is an object with a path and no keys but
+// path, mount and read_only. With any other key it is plain JSON.
+func IsFileReference(n *source.Node) bool {
+	if n.Kind != source.Map || n.Get("path") == nil {
+		return false
+	}
+	for _, f := range n.Fields {
+		if f.Name != "path" && f.Name != "mount" && f.Name != "read_only" {
+			return false
+		}
+	}
+	return true
+}
+
 // text replaces a value that is {path: …} and nothing else.
 func (r *resolution) text(n *source.Node, folder bool, what string, lane *textLane) error {
 	if n.Kind != source.Map || len(n.Fields) != 1 || n.Fields[0].Name != "path" {
@@ -154,7 +205,11 @@ func (r *resolution) text(n *source.Node, folder bool, what string, lane *textLa
 	at := n.Fields[0].Value
 	what += ".path"
 	name, problem := relativePath(at, what)
-	if problem == nil && lane == &r.public && pathname.Overlap(path.Join(lane.dir, name), r.manifest.EvalRoot) {
+	if problem == nil && r.below != "" {
+		name = path.Join(r.below, name)
+		r.uses = append(r.uses, use{name, what, at.Pos, lane == &r.public, false})
+	}
+	if problem == nil && r.below == "" && lane == &r.public && pathname.Overlap(path.Join(lane.dir, name), r.manifest.EvalRoot) {
 		problem = &source.Problem{Pos: at.Pos, Fix: "keep public and evaluation files apart",
 			Message: fmt.Sprintf("%s %q reaches into the evaluation files in %s", what, name, r.manifest.EvalRoot)}
 	}

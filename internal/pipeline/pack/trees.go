@@ -27,6 +27,9 @@ func scanTrees(ctx context.Context, loc Location, m *Manifest) (*trees, error) {
 	}
 	defer root.Close()
 	t := &trees{}
+	if loc.folders() {
+		return t, t.scanTasks(ctx, loc)
+	}
 	if t.public, err = scanTree(ctx, root, m.PublicRoot); err != nil {
 		return nil, err
 	}
@@ -37,6 +40,22 @@ func scanTrees(ctx context.Context, loc Location, m *Manifest) (*trees, error) {
 		t.files, err = openPublic(func() (*os.Root, error) { return root.OpenRoot(m.PublicRoot) }, func(name string) bool { return t.public.entries[name].sum != "" })
 	}
 	return t, err
+}
+
+// scanTasks scans the folder of tasks, which has the files of both lanes.
+func (t *trees) scanTasks(ctx context.Context, loc Location) error {
+	above, name := filepath.Split(filepath.Clean(loc.Tasks))
+	root, err := os.OpenRoot(filepath.Clean(above))
+	if err != nil {
+		return fmt.Errorf("opening the folder of %s: %w", loc.Tasks, withoutPath(err))
+	}
+	defer root.Close()
+	if t.public, err = scanTree(ctx, root, name); err != nil {
+		return err
+	}
+	t.eval = t.public
+	t.files, err = openPublic(func() (*os.Root, error) { return root.OpenRoot(name) }, func(name string) bool { return t.public.entries[name].sum != "" })
+	return err
 }
 
 // files returns the digests of the tree's files by path.
@@ -113,7 +132,7 @@ func (r Row) checkAssets(m *Manifest) (errs source.Problems) {
 		n := r.AssetList.Items[i].Get("path")
 		what := fmt.Sprintf("assets[%d].path", i)
 		full := path.Join(m.PublicRoot, a.Path)
-		if pathname.Overlap(full, m.EvalRoot) {
+		if r.trees.public != r.trees.eval && pathname.Overlap(full, m.EvalRoot) {
 			errs.Add(n.Pos, "keep public and evaluation files apart", "%s %q reaches into the evaluation files in %s", what, a.Path, m.EvalRoot)
 			continue
 		}

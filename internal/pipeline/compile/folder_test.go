@@ -1,0 +1,274 @@
+package compile_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"securebench/internal/pipeline/compile"
+	"securebench/internal/pipeline/pack"
+)
+
+// folder writes a pack that is a folder of tasks.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	put(t, dir, "manifest.yaml", "id: p\nversion: 1\ndefaults: {environment: {image: i}}\n")
+	for name, text := range files {
+		put(t, dir, name, text)
+	}
+	return dir
+}
+
+const addTask = `# A comment.
+family: code_completion
+eval:
+  tests:
+    source: inline
+    code: {path: tests.py}
+  reference_solution: {path: solution.py}
+input:
+  prompt: {path: prompt.md}
+  starter_code: |
+    def add(a, b):
+        pass
+assets:
+- path: data
+`
+
+const ordersTask = `id: shop/orders
+family: terminal_task
+input:
+  instructions: Count the orders.
+eval:
+  checker: {source: pytest, path: tests}
+  solution: {path: solve.sh}
+assets:
+- path: orders.csv
+  mount: in/orders.csv
+  read_only: false
+`
+
+func twoTasks() map[string]string {
+	return map[string]string{
+		"tasks/add/task.yaml": addTask, "tasks/add/prompt.md": "Write add.\n", "tasks/add/tests.py": "assert add(1, 2) == 3\n",
+		"tasks/add/solution.py": "def add(a, b):\n    return a + b\n", "tasks/add/data/one.txt": "1", "tasks/add/notes.md": "nobody reads me",
+		"tasks/orders/task.yaml": ordersTask, "tasks/orders/tests/test_count.py": "def test_a(): pass\n", "tasks/orders/tests/conftest.py": "",
+		"tasks/orders/solve.sh": "wc -l in/orders.csv > count.txt\n", "tasks/orders/orders.csv": "a\nb\n",
+	}
+}
+
+// twoLines are the rows that these tasks become, and the files beside them.
+const twoLines = `{"id":"add","family":"code_completion","input":{"prompt":"Write add.\n","starter_code":"def add(a, b):\n    pass\n"},"eval":{"tests":{"source":"inline","code":"assert add(1, 2) == 3\n"},"reference_solution":"def add(a, b):\n    return a + b\n"},"assets":[{"path":"add/data","mount":"data"}]}
+{"id":"shop/orders","family":"terminal_task","input":{"instructions":"Count the orders."},"eval":{"checker":{"source":"pytest","path":"orders/tests"},"solution":{"path":"orders/solve.sh"}},"assets":[{"path":"orders/orders.csv","mount":"in/orders.csv","read_only":false}]}
+`
+
+// asLines is the pack of these tasks in a file of rows.
+func asLines(t *testing.T) string {
+	t.Helper()
+	all := twoTasks()
+	return folder(t, map[string]string{"tasks.jsonl": twoLines, "assets/add/data/one.txt": "1", "assets/orders/orders.csv": all["tasks/orders/orders.csv"],
+		"hidden/orders/tests/test_count.py": all["tasks/orders/tests/test_count.py"], "hidden/orders/tests/conftest.py": "", "hidden/orders/solve.sh": all["tasks/orders/solve.sh"]})
+}
+
+// TestFolderOfTasks: a folder of tasks is the pack that its lines and files would be, to the
+// last digest.
+func TestFolderOfTasks(t *testing.T) {
+	t.Parallel()
+	inFolder, inLines := folder(t, twoTasks()), asLines(t)
+	same(t, inLines, inFolder)
+	a, b := loaded(t, inLines), loaded(t, inFolder)
+	if a.Digests != b.Digests || a.Public != b.Public {
+		t.Errorf("the folder has %+v %s\nwant %+v %s", b.Digests, b.Public, a.Digests, a.Public)
+	}
+	if len(b.PublicFiles) != 2 || len(b.EvalFiles) != 3 || b.EvalFiles["add/tests.py"] != "" {
+		t.Errorf("files %v and %v", b.PublicFiles, b.EvalFiles)
+	}
+	row, err := b.Find(context.Background(), "shop/orders")
+	if err != nil || !strings.HasSuffix(row.Pos.String(), "/tasks/orders/task.yaml:1:1") || row.Line != 2 {
+		t.Errorf("the row is at %s, line %d: %v", row.Pos, row.Line, err)
+	}
+	digest, err := pack.Survey(context.Background(), b.Location, compile.Texts(registry()), func(pack.Row) {})
+	if err != nil || digest != b.Digests.Tasks {
+		t.Errorf("a survey finds %s, %v", digest, err)
+	}
+	reordered := twoTasks()
+	lines := strings.SplitAfter(addTask, "input:\n")
+	reordered["tasks/add/task.yaml"] = "input:\n" + lines[1] + strings.TrimSuffix(strings.TrimPrefix(lines[0], "# A comment.\n"), "input:\n")
+	if c := loaded(t, folder(t, reordered)); c.Digests != b.Digests {
+		t.Errorf("the order of keys changes the digests: %+v", c.Digests)
+	}
+}
+
+// TestFolderChanges edits files of a folder of tasks after it was loaded, and loads it again.
+func TestFolderChanges(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		file, text string
+		row        bool // the row itself is another
+		noticed    bool // and the pack
+	}{
+		{"tasks/add/tests.py", "assert add(1, 2) == 4\n", true, true},
+		{"tasks/add/prompt.md", "Write sub.\n", true, true},
+		{"tasks/add/task.yaml", strings.Replace(addTask, "pass", "...", 1), true, true},
+		{"tasks/add/task.yaml", "", true, false},
+		{"tasks/orders/orders.csv", "a\nc\n", false, true},
+		{"tasks/orders/solve.sh", "echo 2 > count.txt\n", false, true},
+		{"tasks/add/notes.md", "still nobody", false, false},
+	} {
+		t.Run(tt.file, func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, twoTasks())
+			before, refs := placed(t, dir)
+			rows, err := before.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rows.Close()
+			put(t, dir, tt.file, tt.text)
+			changed := 0
+			for _, ref := range refs {
+				var e *pack.ChangedError
+				if _, err := rows.Row(ref); errors.As(err, &e) {
+					changed++
+				}
+			}
+			if (changed == 1) != tt.row {
+				t.Errorf("%d rows changed", changed)
+			}
+			if tt.text == "" {
+				return
+			}
+			if after := loaded(t, dir); (after.Digests.Pack != before.Digests.Pack) != tt.noticed {
+				t.Errorf("the digest is %s, and was %s", after.Digests.Pack, before.Digests.Pack)
+			}
+		})
+	}
+	for name, change := range map[string]func(dir string) error{
+		"gone": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "tasks/orders")) },
+		"another": func(dir string) error {
+			return os.Rename(filepath.Join(dir, "tasks/add"), filepath.Join(dir, "tasks/z"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, twoTasks())
+			p := loaded(t, dir)
+			if err := change(dir); err != nil {
+				t.Fatal(err)
+			}
+			var last error
+			for _, err := range p.Rows(context.Background()) {
+				last = err
+			}
+			var e *pack.ChangedError
+			if !errors.As(last, &e) {
+				t.Errorf("reading it says %v", last)
+			}
+		})
+	}
+}
+
+// TestFolderLanes: what one lane has the other has not, and no agent gets the answers.
+func TestFolderLanes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ task, want string }{
+		"a text of both": {"family: code_completion\ninput: {prompt: {path: tests.py}}\neval: {tests: {source: inline, code: {path: tests.py}}}\n",
+			"tasks/add/task.yaml:3:45: eval.tests.code.path names what input.prompt.path names in the other lane (keep public and hidden files apart)"},
+		"an asset": {"family: code_completion\ninput: {prompt: p}\neval: {tests: {source: inline, code: {path: tests.py}}}\nassets: [{path: tests.py}]\n",
+			"tasks/add/task.yaml:4:10: assets[0] names what eval.tests.code.path names in the other lane (keep public and hidden files apart)"},
+		"a folder above": {"family: code_completion\ninput: {prompt: p}\neval: {tests: {source: inline, code: {path: data/one.txt}}}\nassets: [{path: data}]\n",
+			"tasks/add/task.yaml:4:10: assets[0] names what eval.tests.code.path names in the other lane (keep public and hidden files apart)"},
+		"the task": {"family: code_completion\ninput: {prompt: p}\neval: {tests: {source: inline, code: a}}\nassets: [{path: task.yaml}]\n",
+			"tasks/add/task.yaml:4:10: assets[0] reaches task.yaml, which has the answers (name a file or folder beside it)"},
+		"the task as a prompt": {"family: code_completion\ninput: {prompt: {path: task.yaml}}\neval: {tests: {source: inline, code: a}}\n",
+			"tasks/add/task.yaml:2:24: input.prompt.path reaches task.yaml, which has the answers (name a file or folder beside it)"},
+		"the folder": {"family: code_completion\ninput: {prompt: p}\neval: {tests: {source: inline, code: a}}\nassets: [{path: .}]\n",
+			`tasks/add/task.yaml:4:17: assets[0].path "." names the folder itself (write a relative path with forward slashes)`},
+		"another task": {"family: code_completion\ninput: {prompt: p}\neval: {tests: {source: inline, code: a}}\nassets: [{path: ../orders/tests}]\n",
+			`tasks/add/task.yaml:4:17: assets[0].path "../orders/tests" contains ".." (write a relative path with forward slashes)`},
+		"a checker that is public": {"family: terminal_task\ninput: {instructions: {path: solution.py}}\neval: {checker: {source: script, path: solution.py}}\n",
+			"tasks/add/task.yaml:3:40: eval.checker.path names what input.instructions.path names in the other lane (keep public and hidden files apart)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := twoTasks()
+			files["tasks/add/task.yaml"] = tt.task
+			loc, err := pack.Locate(folder(t, files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, errs, _ := load(t, loc); errs != tt.want {
+				t.Errorf("got  %s\nwant %s", errs, tt.want)
+			}
+		})
+	}
+	for _, k := range tasks(t, loaded(t, folder(t, twoTasks()))) {
+		for _, r := range k.Agent().Payload() {
+			if strings.Contains(string(r.Value), "return a + b") || strings.Contains(string(r.Value), "solve.sh") {
+				t.Errorf("the agent of %s sees %s", k.ID(), r.Value)
+			}
+		}
+	}
+}
+
+// TestFolderMistakes names each mistake with its place.
+func TestFolderMistakes(t *testing.T) {
+	t.Parallel()
+	const head = "family: short_answer\ninput: {question: q}\n"
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"no task":         {map[string]string{"tasks/b/question.md": "q"}, "tasks/b/task.yaml: the task's folder has no task.yaml (write the task there, or remove the folder)"},
+		"a file":          {map[string]string{"tasks/b.yaml": head}, "tasks/b.yaml: a regular file is in the place of a task's folder (give each task a folder with task.yaml)"},
+		"broken":          {map[string]string{"tasks/b/task.yaml": "family: [\n"}, "tasks/b/task.yaml:2:1: invalid YAML: did not find expected node content (indent the keys of an object alike, write a blank after each colon, and close what is open)"},
+		"empty":           {map[string]string{"tasks/b/task.yaml": ""}, "tasks/b/task.yaml: the file is empty"},
+		"a list":          {map[string]string{"tasks/b/task.yaml": "- a\n"}, "tasks/b/task.yaml:1:1: a row must be an object, not a list (write one task a line, as a JSON object)"},
+		"odd":             {map[string]string{"tasks/b/task.yaml": head + "eval: {accepted_answers: [010]}\n"}, "tasks/b/task.yaml:3:27: 010 is read differently by YAML readers (write it in quotes, or in plain digits)"},
+		"yes":             {map[string]string{"tasks/b/task.yaml": head + "eval: {accepted_answers: [yes]}\n"}, "tasks/b/task.yaml:3:27: yes is read differently by YAML readers (write it in quotes, or in plain digits)"},
+		"key":             {map[string]string{"tasks/b/task.yaml": head + "eval: {accepted: [a]}\n"}, "tasks/b/task.yaml:3:7: task 'b' (short_answer).eval.accepted_answers is required\ntasks/b/task.yaml:3:8: task 'b' (short_answer).eval has unknown field \"accepted\" (known: accepted_answers, tolerance, match)"},
+		"missing text":    {map[string]string{"tasks/b/task.yaml": "family: short_answer\ninput:\n  question: {path: q.md}\neval: {accepted_answers: [a]}\n"}, `tasks/b/task.yaml:3:20: input.question.path "b/q.md" does not exist (put it below tasks/ beside the manifest)`},
+		"same id":         {map[string]string{"tasks/b/task.yaml": "id: a\n" + head + "eval: {accepted_answers: [a]}\n"}, `tasks/b/task.yaml:1:5: duplicate task id "a", first in tasks/a/task.yaml (give every task a unique id)`},
+		"both forms":      {map[string]string{"tasks.jsonl": "{}\n"}, "tasks/a/task.yaml: the pack has both tasks.jsonl and a folder of tasks (keep one of them: which tasks it has must be beyond doubt)"},
+		"unread":          {map[string]string{"hidden/x": ""}, "hidden: a pack of tasks/*/task.yaml does not read this folder (put its files beside the task.yaml that names them)"},
+		"not UTF-8":       {map[string]string{"tasks/b/task.yaml": head + "eval: {accepted_answers: [\"\xff\"]}\n"}, "tasks/b/task.yaml:3:28: the file has a byte that is not UTF-8 (save the file as UTF-8)"},
+		"evaluation file": {map[string]string{"tasks/b/task.yaml": "family: terminal_task\ninput: {instructions: i}\neval: {checker: {source: pytest, path: tests}}\n"}, `tasks/b/task.yaml:3:40: task 'b' (terminal_task).eval.checker.path "b/tests" does not exist (put it below tasks/ beside the manifest)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := map[string]string{"tasks/a/task.yaml": head + "eval: {accepted_answers: [a]}\n", "tasks/.DS_Store": "\x00"}
+			for file, text := range tt.files {
+				files[file] = text
+			}
+			loc, err := pack.Locate(folder(t, files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, errs, _ := load(t, loc)
+			if errs = strings.ReplaceAll(errs, filepath.Dir(loc.Manifest)+"/", ""); errs != tt.want {
+				t.Errorf("got  %s\nwant %s", errs, tt.want)
+			}
+		})
+	}
+	t.Run("link", func(t *testing.T) {
+		t.Parallel()
+		files := twoTasks()
+		delete(files, "tasks/add/tests.py")
+		dir := folder(t, files)
+		if err := os.Symlink("/etc/passwd", filepath.Join(dir, "tasks/add/tests.py")); err != nil {
+			t.Fatal(err)
+		}
+		loc, err := pack.Locate(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `tasks/add/task.yaml:6:18: eval.tests.code.path "add/tests.py" reaches tasks/add/tests.py, which is a symbolic link (replace it by a copy: packs hold regular files and directories only)`
+		if _, errs, _ := load(t, loc); errs != want {
+			t.Errorf("got  %s\nwant %s", errs, want)
+		}
+	})
+}
