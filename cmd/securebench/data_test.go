@@ -86,7 +86,7 @@ benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
 harness:
   type: command
   config:
-    timeout_seconds: 60
+    timeout_seconds: 600
     command: ["python3", "-c", "import json; print(json.load(open('task.json'))['context'])"]
 `)
 	return want

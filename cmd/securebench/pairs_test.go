@@ -297,7 +297,7 @@ else:
 	write(t, tester, fmt.Sprintf(`schema_version: "0.2"
 run: {id: apart, output_dir: out}
 benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
-harness: {type: command, config: {timeout_seconds: 60, command: %s}}
+harness: {type: command, config: {timeout_seconds: 600, command: %s}}
 `, command))
 	if res := securebench(t, nil, "run", tester, "-q"); res.code != exitDone {
 		t.Fatalf("exit %d: %s", res.code, res.stderr)

@@ -43,7 +43,7 @@ func faultyPack(t *testing.T, image string) string {
 		case "hostile":
 			work += "; ln -s /etc/passwd securebench.old; rm -rf securebench task.json; ln -s /etc securebench; chmod 0 ."
 		}
-		rows.WriteString(`{"id": "` + id + `", "environment": {"image": "` + image + `", "timeout_seconds": 60, ` + row.environment +
+		rows.WriteString(`{"id": "` + id + `", "environment": {"image": "` + image + `", "timeout_seconds": 600, ` + row.environment +
 			`}, "input": {"instructions": "Write 42 to answer.txt."}, "eval": {"checker": {"command": ["` + checker + `", "-qx", "42", "answer.txt"]}, ` +
 			`"solution": {"command": ["` + shell + `", "-c", "` + work + `"]}}}` + "\n")
 	}

@@ -76,7 +76,7 @@ benchmark: {manifest: manifest.yaml, tasks: tasks.jsonl}
 harness:
   type: command
   config:
-    timeout_seconds: 60
+    timeout_seconds: 600
     command: ["python3", "-c", "import base64, json, sys; sys.stdout.buffer.write(base64.b64decode(json.load(open('task.json'))['prompt'].split()[1]))"]
 `)
 	ways := map[string][]string{

@@ -41,7 +41,7 @@ func serving(command string) map[string]change {
 }
 
 func withService(checker, ready object) object {
-	return object{"checker": checker, "start": object{"command": []string{"sh", "/app/start.sh"}, "ready": ready, "timeout_seconds": 60}}
+	return object{"checker": checker, "start": object{"command": []string{"sh", "/app/start.sh"}, "ready": ready, "timeout_seconds": 600}}
 }
 
 // listens is a sign that needs nothing but Python.

@@ -64,8 +64,8 @@ func TestCases(t *testing.T) {
 func TestTime(t *testing.T) {
 	t.Parallel()
 	c := casesCase(t, sandbox.Image{Ref: "local", ID: "local"}, "python", adder())
-	c.Limits.Timeout = 6 * time.Second
-	got := verifyCases(t, inMemory(t), c, casesCode("import time\n"+strings.Replace(honest, "\n", "\ntime.sleep(1 if a == 2 else 5.5)\n", 1)))
+	c.Limits.Timeout = 20 * time.Second
+	got := verifyCases(t, inMemory(t), c, casesCode("import time\n"+strings.Replace(honest, "\n", "\ntime.sleep(1 if a == 2 else 19.5)\n", 1)))
 	if got.Reason != verdict.VerificationTimeout || !strings.HasPrefix(got.Message, "case 2 of 2") {
 		t.Errorf("%s %q", got.Reason, got.Message)
 	}

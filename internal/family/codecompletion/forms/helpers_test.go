@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os/exec"
 	"testing"
+	"time"
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
@@ -30,14 +31,18 @@ func adder(changes ...object) object {
 	return out
 }
 
-// rowCase compiles tests into the views that a verifier gets.
+// ample is more time than a row needs on a machine with much else to do. It is
+// meant for rows whose verdict does not depend on the time.
+const ample = 5 * time.Minute
+
+// casesCase compiles tests into the views that a verifier gets.
 func casesCase(tb testing.TB, img sandbox.Image, language string, tests object) family.Case {
 	tb.Helper()
 	c := familytest.Case(tb, "code_completion",
 		task.Resource{Name: "prompt", Lane: task.Public, Value: familytest.JSON(tb, "Add two numbers.")},
 		task.Resource{Name: "language", Lane: task.Public, Value: familytest.JSON(tb, language)},
 		task.Resource{Name: "tests", Lane: task.EvaluationInputs, Value: familytest.JSON(tb, tests)})
-	c.Image = img
+	c.Image, c.Limits.Timeout = img, ample
 	return c
 }
 

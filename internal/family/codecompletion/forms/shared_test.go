@@ -86,8 +86,8 @@ func rowCase(tb testing.TB, img sandbox.Image, prompt, tests string) family.Case
 	tb.Helper()
 	c := familytest.Case(tb, "code_completion",
 		task.Resource{Name: "prompt", Lane: task.Public, Value: familytest.JSON(tb, prompt)},
-		task.Resource{Name: "tests", Lane: task.EvaluationInputs, Value: familytest.JSON(tb, map[string]any{"source": "inline", "containment": "shared", "code": tests, "timeout_seconds": 600})})
-	c.Image = img
+		task.Resource{Name: "tests", Lane: task.EvaluationInputs, Value: familytest.JSON(tb, map[string]any{"source": "inline", "containment": "shared", "code": tests})})
+	c.Image, c.Limits.Timeout = img, ample
 	return c
 }
 
