@@ -326,25 +326,12 @@ func (r *bfclFolder) open() error {
 }
 
 func (r *bfclFolder) readAnswers(name string) error {
-	f, err := source.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the rows have them
+	rows, err := byID(name, r.sum)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // else the rows have them
+		return fmt.Errorf("reading the accepted values: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("opening the accepted values: %w", err)
+	for id, row := range rows {
+		r.answers[id] = row.Get("ground_truth")
 	}
-	defer f.Close()
-	rows := newLines(io.TeeReader(f, r.sum), name)
-	for {
-		o, err := rows.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if id := o.node.Get("id"); id != nil {
-			r.answers[id.Text] = o.node.Get("ground_truth")
-		}
-	}
+	return nil
 }

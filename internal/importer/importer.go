@@ -45,6 +45,8 @@ const (
 	// APPS and CodeContests are problems of contests.
 	APPS         = "apps"
 	CodeContests = "codecontests"
+	// DACode is tasks of data analysis whose result is a file.
+	DACode = "dacode"
 	// LLMBar, PandaLM and JudgeBench are pairs of answers.
 	LLMBar     = "llmbar"
 	PandaLM    = "pandalm"
@@ -59,7 +61,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, MathVision, APPS, CodeContests, LLMBar, PandaLM, JudgeBench, Harbor, TerminalBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, MathVision, APPS, CodeContests, LLMBar, PandaLM, JudgeBench, DACode, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -69,9 +71,9 @@ const (
 )
 
 // IsFolder reports whether a format is read from a folder at path, which [Options.Name]
-// names then. BFCL is one file, or a folder of several.
+// names then. BFCL and the data sets with files are one file, or a folder.
 func IsFolder(format, path string) bool {
-	if format != BFCL {
+	if format != BFCL && !deliverables(format) {
 		return ofTasks(format)
 	}
 	info, err := os.Stat(path)
@@ -80,6 +82,12 @@ func IsFolder(format, path string) bool {
 
 // ofTasks reports whether a format is a folder of tasks.
 func ofTasks(format string) bool { return format == Harbor || format == TerminalBench }
+
+// The rules of [Options].
+const (
+	OfficialRule = "official" // as the data set scores
+	OwnRule      = "own"      // without the ways to pass that its rule leaves open
+)
 
 // Options are the choices of an import. The zero value is usable.
 type Options struct {
@@ -101,6 +109,9 @@ type Options struct {
 	// Denied returns those of the paths that a candidate may not change unless
 	// the row allows it; nil is none.
 	Denied func(paths []string) []string
+	// Rule says by which rule rows are scored whose data set has another one than ours:
+	// [OfficialRule], which is the default, or [OwnRule].
+	Rule string
 	// Refusal returns why a row of a family could not be used, or ""; nil is never. Rows of
 	// data sets that have such are left out.
 	Refusal func(family string, input, eval map[string]jsontext.Value) string
@@ -120,6 +131,7 @@ func (o Options) withDefaults(format string) Options {
 	set(&o.ID, format)
 	set(&o.Image, DefaultImage)
 	set(&o.Seed, DefaultSeed)
+	set(&o.Rule, OfficialRule)
 	return o
 }
 
@@ -144,6 +156,9 @@ type Result struct {
 // when a file exists and may not be replaced.
 func Import(ctx context.Context, format string, in io.Reader, outDir string, o Options) (Result, error) {
 	o = o.withDefaults(format)
+	if o.Rule != OfficialRule && o.Rule != OwnRule {
+		return Result{}, fmt.Errorf("importing %s: the rule must be %s or %s", format, OfficialRule, OwnRule)
+	}
 	if o.Limit < 0 {
 		return Result{}, fmt.Errorf("importing %s: the limit must not be negative", format)
 	}
@@ -182,6 +197,8 @@ type dataset struct {
 
 	// rows reads a folder, in place of a stream; all that it reads is written to sum.
 	rows func(dir string, sum io.Writer) (func() (*object, error), error)
+	// folder is the folder of the files that rows name, of an input; nil without such.
+	folder func(input string) string
 	// notes says what the operator should know, from what convert counted.
 	notes func(counts map[string]int) []string
 
@@ -196,7 +213,7 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), mathVision(), apps(), codeContests(), llmBar(), pandaLM(), judgeBench()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), mathVision(), apps(), codeContests(), llmBar(), pandaLM(), judgeBench(), daCode()}
 }
 
 // converter is what a conversion may use besides the row itself.
@@ -206,9 +223,12 @@ type converter struct {
 	file  func(name, text string) // adds a file of the evaluation
 	// picture adds a public file that the row names, and returns its path in the pack.
 	picture func(name string) (string, error)
-	leave   func(reason string) // leaves the row out, unless there is no reason
-	skip    func(what string)   // leaves it out as one of many, which are counted
-	count   func(what string)   // counts it for the notes
+	// files are those that rows name, in the folder of the data set.
+	files *materials
+	rule  string              // by which rows are scored, as [Options.Rule]
+	leave func(reason string) // leaves the row out, unless there is no reason
+	skip  func(what string)   // leaves it out as one of many, which are counted
+	count func(what string)   // counts it for the notes
 }
 
 // row is one line of tasks.jsonl.
@@ -236,7 +256,10 @@ func importPack(ctx context.Context, ds dataset, in io.Reader, outDir string, o 
 		}
 	}
 	c := &conversion{dataset: ds, options: o, out: out, sum: &sum, seen: map[string]int{}, skipped: map[string]int{}, counts: map[string]int{},
-		pictures: &pictures{rows: o.Name, put: func(name string, data []byte) error { return out.PutFile(name, data, false) }}}
+		files: &materials{}, pictures: &pictures{rows: o.Name, put: func(name string, data []byte) error { return out.PutFile(name, data, false) }}}
+	if ds.folder != nil {
+		c.files.dir = ds.folder(o.Name)
+	}
 	if ds.rows != nil && IsFolder(ds.format, o.Name) {
 		o.rows, in = ds.rows, strings.NewReader("")
 	}
@@ -261,13 +284,14 @@ type conversion struct {
 	counts  map[string]int // for the notes
 
 	pictures *pictures
+	files    *materials
 }
 
 // add converts a row, and writes it unless it is left out.
 func (c *conversion) add(obj *object) error {
 	files, left, skip := map[string]string{}, "", ""
 	r := c.convert(obj, converter{
-		index: c.sum.Rows, seed: c.options.Seed,
+		index: c.sum.Rows, seed: c.options.Seed, files: c.files, rule: c.options.Rule,
 		file:    func(name, text string) { files[name] = text },
 		leave:   func(reason string) { left = reason },
 		picture: c.pictures.take,
@@ -277,15 +301,18 @@ func (c *conversion) add(obj *object) error {
 	if err := obj.err(c.seen, r.ID); err != nil {
 		return err
 	}
-	if skip != "" {
-		c.skipped[skip]++
-		return nil
-	}
-	if left == "" && c.checked {
+	if skip == "" && left == "" && c.checked {
 		var err error
 		if left, err = c.options.refusal(c.family, r); err != nil {
 			return err
 		}
+	}
+	if err := c.files.put(c.out, skip == "" && left == ""); err != nil {
+		return err
+	}
+	if skip != "" {
+		c.skipped[skip]++
+		return nil
 	}
 	if left != "" {
 		c.sum.LeftOut = append(c.sum.LeftOut, r.ID+": "+left)
@@ -361,7 +388,7 @@ func manifest(ds dataset, o Options) string {
 	if ds.family == "repo_patch" || ofTasks(ds.format) { // each row names its own
 		environment = ""
 	}
-	if ds.family == terminalFamily {
+	if ds.family == terminalFamily || ds.family == deliverableFamily {
 		environment += "asset_roots:\n  eval: " + evalFolder + "/\n"
 	}
 	return fmt.Sprintf(packdir.Mark+`%s data set; ATTRIBUTION.md says how.

@@ -185,8 +185,9 @@ func (g group) importCommand() *cobra.Command {
 		Long: "Convert a public data set into a pack. FORMAT is one of\n\n  " + strings.Join(importer.Formats(), "\n  ") + `
 
 FILE is the data set's own JSON lines file; for harbor and terminal-bench it is
-a task's folder, or a folder of such folders, and for bfcl a file or the folder
-bfcl_eval/data of its repository. Tasks that cannot be imported are
+a task's folder, or a folder of such folders, for bfcl a file or the folder
+bfcl_eval/data of its repository, and for dacode a file with the folders source and gold
+beside it, or the repository. Tasks that cannot be imported are
 listed with the reason. The output folder gets a manifest, the
 rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 --agent replay instead.`,
@@ -207,6 +208,7 @@ rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 	fl.StringVar(&o.Repos, "repos", "", "swebench: the `DIR` of the repositories' clones")
 	fl.StringVar(&o.Specs, "specs", "", "swebench: a `FILE` that says how tests run")
 	fl.StringVar(&o.Start, "start", "", "harbor, terminal-bench: a `FILE` that says what is started for the check")
+	fl.StringVar(&o.Rule, "rule", importer.OfficialRule, "dacode, spreadsheetbench: the `RULE` that scores rows, official or own")
 	fl.BoolVar(&o.Force, "force", false, "replace files that exist, and remove others of a former import")
 	c.AddCommand(g.tableCommand(time.Second))
 	return c

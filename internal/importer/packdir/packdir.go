@@ -184,6 +184,25 @@ func (o *Set) PutFile(name string, data []byte, program bool) error {
 	return nil
 }
 
+// PutFrom adds a whole file to the set, read from r, of at most max bytes.
+func (o *Set) PutFrom(name string, r io.Reader, max int64) error {
+	w, err := o.open(name, 0o644)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(w, io.LimitReader(r, max+1))
+	if err == nil && n > max {
+		err = fmt.Errorf("it has more than %d bytes", max)
+	}
+	if err == nil {
+		err = o.files[name].shut()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: writing %s: %w", ErrOutput, name, err)
+	}
+	return nil
+}
+
 // Commit writes every file to disk before it renames the first, so that a full
 // disk leaves the former files as they were.
 func (o *Set) Commit() error {
