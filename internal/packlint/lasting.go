@@ -12,6 +12,7 @@ import (
 
 	"securebench/internal/lazyregexp"
 	"securebench/internal/packimage"
+	"securebench/internal/packlock"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -22,17 +23,21 @@ import (
 // names.
 func Lasting(ctx context.Context, p *pack.Pack) (source.Problems, error) {
 	l := &linter{pack: p, seen: map[string]bool{}}
+	lock, err := packlock.Read(filepath.Dir(p.Location.Manifest))
+	if err != nil {
+		return nil, err
+	}
 	said := map[string]bool{}
 	for row, err := range p.Rows(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		n := row.Environment.Get("image")
-		if n == nil || n.Kind != source.String || said[n.Text] || !floats(n.Text) {
+		if n == nil || n.Kind != source.String || said[n.Text] || lock.Has(n.Text) || !packlock.Lockable(n.Text) {
 			continue
 		}
 		said[n.Text] = true
-		l.warn(n.Pos, "name it by its digest: "+redact.Escape(n.Text)+"@sha256:…", "environment.image %s is named by a tag, which can become another image", redact.Quote(n.Text))
+		l.warn(n.Pos, "run securebench pack lock, or name it by its digest: "+redact.Escape(n.Text)+"@sha256:…", "environment.image %s is named by a tag, which can become another image", redact.Quote(n.Text))
 	}
 	folder := filepath.Dir(p.Location.Manifest)
 	if err := walkImages(folder, func(root *os.Root, name string, d fs.DirEntry, err error) error {
@@ -50,12 +55,6 @@ func Lasting(ctx context.Context, p *pack.Pack) (source.Problems, error) {
 	}
 	l.papers(folder)
 	return l.sorted(), nil
-}
-
-// floats reports whether an image that a registry has is named without a digest. Images of
-// packs and of securebench are built on each machine.
-func floats(ref string) bool {
-	return !strings.Contains(ref, "@sha256:") && !strings.HasPrefix(ref, "localhost/") && !strings.HasPrefix(ref, "securebench-") && ref != "scratch"
 }
 
 var (
@@ -86,7 +85,7 @@ func (l *linter) pinned(file, text string) {
 // instruction looks at one line of a recipe.
 func (l *linter) instruction(at source.Pos, text string, stages map[string]bool) {
 	if m := baseOf.FindStringSubmatch(text); m != nil {
-		if !stages[m[1]] && floats(m[1]) && !strings.Contains(m[1], "$") {
+		if !stages[m[1]] && packlock.Lockable(m[1]) && !strings.Contains(m[1], "$") {
 			l.warn(at, "name it by its digest: "+redact.Escape(m[1])+"@sha256:…", "the image is built from %s, whose tag can become another image", redact.Quote(m[1]))
 		}
 		stages[m[2]] = true

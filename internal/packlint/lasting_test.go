@@ -36,6 +36,8 @@ func TestLasting(t *testing.T) {
 			"tasks.jsonl:1: environment.image python:3.12 is named by a tag, which can become another image"}},
 		"all is": {map[string]string{"tasks.jsonl": strings.Replace(row, "IMAGE", "python:3.12"+digest, 1), "LICENSE": "MIT", "README.md": "from here",
 			"images/a/Dockerfile": "ARG BASE\nFROM debian:12" + digest + "\nFROM $BASE\n# pip install numpy\nRUN pip install numpy==1.0 ./mine && echo pip\n"}, nil},
+		"locked": {map[string]string{"tasks.jsonl": strings.Replace(row, "IMAGE", "python:3.12", 1), "LICENSE": "MIT", "README.md": "from here",
+			"images.lock": `{"version": 1, "images": {"python:3.12": {"digest": "` + digest[1:] + `", "configs": {}}}}`}, nil},
 		"built here, and an import without a licence": {map[string]string{"tasks.jsonl": strings.Replace(row, "IMAGE", "securebench-python:3", 1), "ATTRIBUTION.md": "Licence: not stated."},
 			[]string{"manifest.yaml: nothing says under which licence the tasks are"}},
 	} {

@@ -37,6 +37,7 @@ func All() []Schema {
 		{"tester", "the tester YAML"},
 		{"record", "a line of candidates.jsonl"},
 		{"run", "run.json"},
+		{"lock", "images.lock of a pack"},
 		{"statement", "the statement inside statement.dsse.json"},
 	}
 }

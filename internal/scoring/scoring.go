@@ -21,6 +21,7 @@ import (
 	"securebench/internal/fault"
 	"securebench/internal/judge"
 	"securebench/internal/packimage"
+	"securebench/internal/packlock"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/engines"
 	"securebench/internal/sandbox/imageconfig"
@@ -63,11 +64,18 @@ func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg conf
 	if s.Files, err = w.OpenFiles(); err != nil || len(w.Images) == 0 {
 		return s, err
 	}
+	lock, err := packlock.Read(packDir(w))
+	if err != nil {
+		return nil, errors.Join(fault.As(fault.Pack, err), s.Files.Close())
+	}
 	if s.Engine, err = open(ctx, cfg, warn); err != nil {
 		return nil, errors.Join(err, s.Files.Close())
 	}
 	s.faults.looks.Engine, _ = s.Engine.(sandbox.Looker)
-	if err = s.resolveImages(ctx, w); err == nil && users {
+	if err = s.resolveImages(ctx, w); err == nil {
+		err = locked(lock, w, s.Images)
+	}
+	if err == nil && users {
 		err = s.resolveUsers(ctx, w.Users)
 	}
 	if err != nil {
@@ -250,6 +258,17 @@ func (s *Scorer) resolveImages(ctx context.Context, w *workload.Workload) error 
 		}
 	}
 	return fault.As(fault.Engine, errors.Join(missing...))
+}
+
+// locked compares the images of rows with those of the pack's lock.
+func locked(lock *packlock.Lock, w *workload.Workload, images map[string]sandbox.Image) error {
+	var moved []error
+	for _, ref := range w.RowImages() {
+		if img, ok := images[ref]; ok {
+			moved = append(moved, lock.Check(ref, img))
+		}
+	}
+	return fault.As(fault.Refused, errors.Join(moved...))
 }
 
 // lookups is how many images are looked up at the same time: registries may be far.

@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/config"
 	"securebench/internal/fault"
+	"securebench/internal/packlock"
 	"securebench/internal/sandbox"
 	"securebench/internal/sandbox/platform"
 	"securebench/internal/workload"
@@ -30,10 +31,15 @@ func TakeStock(ctx context.Context, w *workload.Workload, open EngineOpener, cfg
 	if len(w.Images) == 0 {
 		return s, nil, nil
 	}
+	lock, err := packlock.Read(packDir(w))
+	if err != nil {
+		return nil, nil, fault.As(fault.Pack, err)
+	}
 	if s.Engine, err = open(ctx, cfg, warn); err != nil {
 		return nil, nil, err
 	}
 	var images []ImageStock
+	known := map[string]sandbox.Image{}
 	get := obtain(w, s.Engine.Info().Obtain)
 	for _, ref := range slices.Sorted(maps.Keys(w.Images)) {
 		img, err := s.Engine.Image(ctx, ref)
@@ -48,12 +54,16 @@ func TakeStock(ctx context.Context, w *workload.Workload, open EngineOpener, cfg
 			err = fault.As(fault.Engine, fmt.Errorf("looking up image %s: %w", ref, err))
 			return nil, nil, errors.Join(err, s.CloseEngine())
 		default:
+			known[ref] = img
 			stock := ImageStock{Ref: ref, ID: img.ID}
 			if err := platformFault(w, s.Engine.Info(), img); err != nil {
 				stock.Fault = err.Error()
 			}
 			images = append(images, stock)
 		}
+	}
+	if err := locked(lock, w, known); err != nil {
+		return nil, nil, errors.Join(err, s.CloseEngine())
 	}
 	return s, images, nil
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"securebench/internal/capacity"
 	"securebench/internal/family"
@@ -251,6 +253,20 @@ func (w *Workload) Load(t task.Task) (l capacity.Load) {
 		l.Kept, l.Once = fam.Kept, fam.Once
 	}
 	return l
+}
+
+// RowImages returns the references of the images that used rows name, in alphabetical order.
+// Those of an agent are not the pack's.
+func (w *Workload) RowImages() []string {
+	all := map[string]bool{}
+	for _, row := range w.Rows {
+		all[row.Image] = true
+		for _, ref := range row.CheckedIn {
+			all[ref] = true
+		}
+	}
+	delete(all, "")
+	return slices.Sorted(maps.Keys(all))
 }
 
 // Verifies reports whether any row is verified in a sandbox.
