@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,19 +17,23 @@ import (
 )
 
 // addition is what an operator adds to an agent: something of its own configuration and of
-// its command, and how its model calls the tool word of the server notes.
+// its command, and how its model calls the tool word of the server notes. An agent that
+// takes no servers has a text of its requests that shows the rest.
 type addition struct {
 	config, args string
 	call         scripted.Call
+	asks         string
 }
 
 func additions() map[string]addition {
 	return map[string]addition{
-		"codex":       {"{hide_agent_reasoning: true}", "[--color, never]", scripted.Call{Namespace: "mcp__notes", Name: "word"}},
-		"claude_code": {"{includeCoAuthoredBy: false}", "[--exclude-dynamic-system-prompt-sections]", scripted.Call{Name: "mcp__notes__word"}},
-		"gemini-cli":  {"{general: {vimMode: true}}", "[--include-directories, /tmp]", scripted.Call{Name: "mcp_notes_word"}},
-		"opencode":    {"{snapshot: false}", "[--thinking]", scripted.Call{Name: "notes_word"}},
-		"qwen-code":   {"{general: {vimMode: true}}", "[--max-tool-calls, '9']", scripted.Call{Name: "mcp__notes__word"}},
+		"codex":          {"{hide_agent_reasoning: true}", "[--color, never]", scripted.Call{Namespace: "mcp__notes", Name: "word"}, ""},
+		"claude_code":    {"{includeCoAuthoredBy: false}", "[--exclude-dynamic-system-prompt-sections]", scripted.Call{Name: "mcp__notes__word"}, ""},
+		"gemini-cli":     {"{general: {vimMode: true}}", "[--include-directories, /tmp]", scripted.Call{Name: "mcp_notes_word"}, ""},
+		"opencode":       {"{snapshot: false}", "[--thinking]", scripted.Call{Name: "notes_word"}, ""},
+		"aider":          {"", "[--edit-format, diff, --map-tokens, '0']", scripted.Call{}, "*SEARCH/REPLACE* block"},
+		"mini-swe-agent": {"{model: {model_kwargs: {temperature: 0.25}}, environment: {timeout: 9}}", "", scripted.Call{}, `"temperature":0.25`},
+		"qwen-code":      {"{general: {vimMode: true}}", "[--max-tool-calls, '9']", scripted.Call{Name: "mcp__notes__word"}, ""},
 	}
 }
 
@@ -43,14 +49,16 @@ func TestAdditions(t *testing.T) {
 	for _, a := range catalogue.Builtin() {
 		add, ok := all[a.Name]
 		if !ok {
-			if a.Accepts.MCP != nil {
-				t.Errorf("nothing is added to %s", a.Name)
-			}
+			t.Errorf("nothing is added to %s", a.Name)
 			continue
 		}
 		t.Run(a.Name, func(t *testing.T) {
 			version := agenttest.Pinned(a.Name)
 			needAgent(t, a.Name+"@"+version)
+			if a.Accepts.MCP == nil {
+				addsWords(t, a, version, image, add)
+				return
+			}
 			add.call.Arguments = map[string]any{}
 			script := &scripted.Script{Turns: []scripted.Turn{{Call: &add.call}, {Say: "Answer: 4"}}}
 			b := newAgentBench(t, script, nil)
@@ -62,18 +70,10 @@ func TestAdditions(t *testing.T) {
 				servers["ADDRESS: '"+address+"'"] = "net-False-key-False"
 			}
 			for name, want := range servers {
-				run := strings.ToLower(name[:4]) + "-" + strings.ReplaceAll(a.Name, "_", "-")
-				tester := b.config(run, realHarness{a.Name, "claude-some-1", version}, []map[string]any{{"id": "q", "family": "short_answer",
-					"input": map[string]any{"question": "2+2?"}, "eval": map[string]any{"accepted_answers": []string{"4"}}, "environment": map[string]any{"image": image}}})
+				tester := b.adds(strings.ToLower(name[:4]), a.Name, version, image,
+					fmt.Sprintf("files: [notes.py], mcp: {notes: {command: [python3, '{files}/notes.py'], env: {NOTES_%s}}}, config: %s, args: %s", name, add.config, add.args))
 				dir := filepath.Dir(tester)
 				write(t, filepath.Join(dir, "notes.py"), agentFile(t, "notes.py"))
-				yaml, err := os.ReadFile(tester)
-				if err != nil {
-					t.Fatal(err)
-				}
-				write(t, tester, strings.NewReplacer("type: "+a.Name, "type: agent\n  name: "+a.Name+"\n  version: "+version, "version: "+version+", base_url",
-					fmt.Sprintf("files: [notes.py], mcp: {notes: {command: [python3, '{files}/notes.py'], env: {NOTES_%s}}}, config: %s, args: %s, base_url", name, add.config, add.args)).
-					Replace(string(yaml)))
 				if res := securebench(t, b.env(), "run", tester, "-q"); res.code != exitDone {
 					t.Fatalf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
 				}
@@ -91,6 +91,72 @@ func TestAdditions(t *testing.T) {
 		"cat > /notes.py <<'EOF'\n"+agentFile(t, "notes.py")+"EOF\n"+`echo '{"id":1,"method":"tools/call"}' | python3 /notes.py`)
 	if !strings.Contains(text, "the word is net-True-key-True") {
 		t.Errorf("the hostile server does not work even against a weak set-up: %s", text)
+	}
+}
+
+// TestAgentsTake: the table of docs/agents.md says what each agent takes.
+func TestAgentsTake(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(agentsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range catalogue.Builtin() {
+		row := "| `" + a.Name + "` |"
+		takes := []bool{a.Accepts.Args != nil, a.Accepts.Config != nil, a.Accepts.MCP != nil}
+		for i, name := range []string{"reasoning_effort", "max_turns", "system_prompt"} {
+			takes = slices.Insert(takes, i, len(a.Settings[name]) > 0)
+		}
+		for _, yes := range takes {
+			row += map[bool]string{true: " yes |", false: " |"}[yes]
+		}
+		if !strings.Contains(string(text), row+"\n") {
+			t.Errorf("docs/agents.md does not have the row\n%s", row)
+		}
+	}
+}
+
+// adds writes a run of a question whose configuration has more.
+func (b *agentBench) adds(run, agent, version, image, more string) (tester string) {
+	b.t.Helper()
+	tester = b.config(run+"-"+strings.ReplaceAll(agent, "_", "-"), realHarness{agent, "claude-some-1", version}, []map[string]any{{"id": "q", "family": "short_answer",
+		"input": map[string]any{"question": "2+2?"}, "eval": map[string]any{"accepted_answers": []string{"4"}}, "environment": map[string]any{"image": image}}})
+	yaml, err := os.ReadFile(tester)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	write(b.t, tester, strings.NewReplacer("type: "+agent, "type: agent\n  name: "+agent+"\n  version: "+version, "version: "+version+", base_url", more+", base_url").Replace(string(yaml)))
+	return tester
+}
+
+// addsWords adds to an agent that takes no servers. What it takes comes to its provider;
+// a flag that is not written whole, which no list of refused ones has, comes nowhere.
+func addsWords(t *testing.T, a catalogue.Agent, version, image string, add addition) {
+	const prompt = "Mind the {{garden}}'s {third} gate."
+	b := newAgentBench(t, &scripted.Script{Turns: []scripted.Turn{{Say: "Answer: 4", Run: a.Work.Last}}}, nil)
+	more := "system_prompt: \"" + prompt + "\""
+	for key, value := range map[string]string{"config": add.config, "args": add.args} {
+		if value != "" {
+			more += ", " + key + ": " + value
+		}
+	}
+	tester := b.adds("more", a.Name, version, image, more)
+	if res := securebench(t, b.env(), "run", tester, "-q"); res.code != exitDone {
+		t.Fatalf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
+	}
+	sameVerdicts(t, filepath.Join(filepath.Dir(tester), "out"), map[string]string{"q": "passed passed "})
+	asked := b.provider.Requests()
+	for _, r := range asked {
+		if !bytes.Contains(r.Body, []byte(add.asks)) || !bytes.Contains(r.Body, []byte(prompt)) {
+			t.Errorf("a request without %q or the system prompt: %s", add.asks, r.Body)
+		}
+	}
+	if a.Accepts.Args == nil {
+		return
+	}
+	res := securebench(t, b.env(), "run", b.adds("short", a.Name, version, image, "args: ['--openai-api-b=http://127.0.0.1:1']"), "-q")
+	if res.code == exitDone || len(b.provider.Requests()) > len(asked) || !strings.Contains(res.stderr, "unrecognized arguments: --openai-api-b") {
+		t.Errorf("exit %d\n%s%s", res.code, res.stdout, res.stderr)
 	}
 }
 

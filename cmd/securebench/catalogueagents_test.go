@@ -154,7 +154,9 @@ func bareImage(t *testing.T) string {
 	if err := debian.Unpack(t.Context(), deb, root, func(name string) string { return map[string]string{"bin/busybox": "busybox"}[name] }); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(at, "Dockerfile"), "FROM scratch\nENV PYTHONHOME=/nowhere PYTHONPATH=/bin\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\nCOPY bash systemd-inhibit /bin/\n")
+	write(t, filepath.Join(at, "Dockerfile"), "FROM scratch\nENV PYTHONHOME=/nowhere PYTHONPATH=/bin\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\nCOPY bash systemd-inhibit /bin/\nCOPY mini.yaml .aider.conf.yml /srv/\n")
+	write(t, filepath.Join(at, "mini.yaml"), "agent: {system_template: x, instance_template: y}\nmodel: {model_kwargs: {api_base: 'http://127.0.0.1:1', api_key: x}}\n")
+	write(t, filepath.Join(at, ".aider.conf.yml"), "openai-api-base: http://127.0.0.1:1\nedit-format: ask\n")
 	for name, script := range map[string]string{
 		"bash":            `exec /bin/sh "$@"`, // with which agents in JavaScript run commands
 		"systemd-inhibit": "echo \"$@\" >> inhibited",
@@ -175,24 +177,28 @@ func bareImage(t *testing.T) string {
 // with their last message, in an image without a C library, in which no Python and no Node of
 // the image's could run. They keep no machine awake: Qwen Code may lose what a command
 // prints if another process that it started ends at the same time, and it would start one
-// beside each command.
+// beside each command. A configuration of theirs in the folder that they work in is not
+// theirs.
 func TestAgentsInBareImages(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"mini-swe-agent", "qwen-code"} {
+	for _, name := range []string{"aider", "mini-swe-agent", "qwen-code"} {
 		t.Run(name, func(t *testing.T) {
 			a, _ := catalogue.Find(name)
 			version := agenttest.Pinned(name)
 			needAgent(t, name+"@"+version)
 			script := workingScript(t, a.Work)
-			script.Conversations = append(script.Conversations, scripted.Conversation{Seen: "How many are there?", Turns: []scripted.Turn{
-				{Run: `cat "$SECUREBENCH_TASK_FILE"`}, {Run: whoAmI}, {Say: "42", Run: a.Work.Last}}})
+			answer := []scripted.Turn{{Run: `cat "$SECUREBENCH_TASK_FILE"`}, {Run: whoAmI}, {Say: "42", Run: a.Work.Last}}
+			if a.Work.Files {
+				answer = []scripted.Turn{{Say: "42"}}
+			}
+			script.Conversations = append(script.Conversations, scripted.Conversation{Seen: "How many are there?", Turns: answer})
 			b := newAgentBench(t, script, nil)
-			image := map[string]any{"image": bareImage(t)}
+			image := bareImage(t)
 			work := b.solvableRows()["term/root"]
-			work["environment"] = image
+			work["environment"] = map[string]any{"image": image, "workdir": "/srv"}
 			work["eval"] = map[string]any{"checker": map[string]any{"command": []string{"sh", "-c", "grep -qx 'Hello, world!' hello.txt && test ! -e inhibited"}}}
 			question := map[string]any{"id": "answer", "family": "short_answer", "input": map[string]any{"question": "How many are there?"},
-				"eval": map[string]any{"accepted_answers": []string{"42"}}, "environment": image}
+				"eval": map[string]any{"accepted_answers": []string{"42"}}, "environment": map[string]any{"image": image}}
 			b.runs(a, a.Providers[0].API, version, []map[string]any{work, question}, map[string]string{"term/root": "passed passed ", "answer": "passed passed "})
 		})
 	}

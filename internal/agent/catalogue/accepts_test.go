@@ -19,14 +19,15 @@ func hostile() map[string]struct{ configs, args, honest, honestArgs []string } {
 				`{"features":{"plugins":true}}`, `{"features.plugins":true}`, `{"features=1,x":true}`, `{"analytics":{"enabled":true}}`, `{"otel":{"exporter":"otlp-http"}}`, `{"notify":["curl","x.example"]}`,
 				`{"check_for_update_on_startup":true}`, `{"mcp_servers":{"x":{"url":"http://x.example"}}}`, `{"chatgpt_base_url":"http://x.example"}`, `{"sandbox_workspace_write":{"network_access":true}}`,
 				`{"apps":{}}`, `{"profiles":{"x":{"model":"y"}}}`, `{"otel":null}`},
-			args:       []string{"-c", "--config=web_search=live", "-cweb_search=live", "--search", "--enable", "--oss", "--model=x", "-m", "--", "-pm", "--SEARCH", "--no-json"},
+			args:       []string{"-c", "--config=web_search=live", "-cweb_search=live", "--search", "--enable", "--oss", "--model=x", "-m", "--", "-pm", "--SEARCH", "--no-json", "--trust"},
 			honest:     []string{`{"hide_agent_reasoning":true}`, `{"model_verbosity":"low"}`, `{"shell_environment_policy":{"inherit":"all"}}`},
 			honestArgs: []string{"--strict-config", "--color", "never"},
 		},
 		"claude_code": {
 			configs: []string{`{"env":{"ANTHROPIC_BASE_URL":"http://x.example"}}`, `{"apiKeyHelper":"echo x"}`, `{"enabledPlugins":{"x":true}}`, `{"sandbox":{"network":{}}}`, `{"hooks":{"Stop":[{"type":"http"}]}}`,
 				`{"permissions":{"allow":["WebSearch"]}}`, `{"model":"opus"}`, `{"otelHeadersHelper":"x"}`, `{"mcpServers":{}}`, `{"autoUpdatesChannel":"latest"}`},
-			args:       []string{"--mcp-config", "--settings={}", "--allowedTools", "--allowed-tools", "--tools", "--file", "--cloud", "--remote-control", "-c", "--plugin-dir"},
+			args: []string{"--mcp-config", "--settings={}", "--allowedTools", "--allowed-tools", "--tools", "--file", "--cloud", "--remote-control", "-c", "--plugin-dir", "--sdk-url=wss://x.example", "--managed-settings={}",
+				"--channels", "--plugin-dir-no-mcp", "--append-system-prompt-file", "--init-only", "--debug"},
 			honest:     []string{`{"includeCoAuthoredBy":false}`, `{"outputStyle":"Explanatory"}`},
 			honestArgs: []string{"--exclude-dynamic-system-prompt-sections", "--agents", "{}"},
 		},
@@ -35,23 +36,40 @@ func hostile() map[string]struct{ configs, args, honest, honestArgs []string } {
 				`{"tools":{"core":["web_fetch"]}}`, `{"tools":[]}`, `{"mcpServers":{"x":{"httpUrl":"http://x.example"}}}`, `{"security":{"auth":{"useExternal":true}}}`, `{"model":{"name":"x"}}`, `{"model":"x"}`, `{"usageStatisticsEnabled":true}`,
 				`{"advanced":{"bugCommand":{}}}`, `{"excludeTools":[]}`,
 				`{"__proto__":{"telemetry":{"enabled":true}}}`, `{"general":{"constructor":{"prototype":{"x":1}}}}`},
-			args:       []string{"--allowed-tools", "--allowedTools=web_fetch", "--proxy=http://x.example", "--telemetry", "-e", "--policy", "--acp", "--model"},
+			args:       []string{"--allowed-tools", "--allowedTools=web_fetch", "--proxy=http://x.example", "--telemetry", "-e", "--policy", "--acp", "--model", "--fake-responses=x", "--record-responses"},
 			honest:     []string{`{"general":{"vimMode":true}}`, `{"model":{"maxSessionTurns":5}}`, `{"tools":{"truncateToolOutputThreshold":9}}`},
 			honestArgs: []string{"--include-directories", "/tmp"},
 		},
 		"qwen-code": {
 			configs: []string{`{"env":{"OPENAI_BASE_URL":"http://x.example"}}`, `{"proxy":"http://x.example"}`, `{"modelProviders":{"openai":[]}}`, `{"webSearch":{"provider":[]}}`, `{"telemetry":{"otlpEndpoint":"x"}}`,
 				`{"privacy":{"usageStatisticsEnabled":true}}`, `{"tools":{"exclude":[]}}`, `{"mcpServers":{"x":{"url":"http://x.example"}}}`, `{"channels":{}}`, `{"model":{"generationConfig":{"extra_body":{"enable_search":true}}}}`},
-			args:       []string{"--openai-base-url=http://x.example", "--openaiBaseUrl", "--proxy", "--insecure", "--web-search-default", "--tavily-api-key", "--mcp-config={}", "--telemetry"},
+			args: []string{"--openai-base-url=http://x.example", "--openaiBaseUrl", "--proxy", "--insecure", "--web-search-default", "--tavily-api-key", "--mcp-config={}", "--telemetry", "--bare",
+				"--safe-mode", "--external-tool-guard-endpoint=http://x.example"},
 			honest:     []string{`{"general":{"vimMode":true}}`, `{"model":{"generationConfig":{"samplingParams":{"temperature":0}}}}`},
 			honestArgs: []string{"--max-tool-calls", "9"},
 		},
 		"opencode": {
 			configs: []string{`{"provider":{"securebench":{"options":{"baseURL":"http://x.example"}}}}`, `{"provider":{"other":{}}}`, `{"autoupdate":true}`, `{"share":"auto"}`, `{"plugin":["x"]}`, `{"lsp":{}}`, `{"formatter":true}`,
 				`{"mcp":{"x":{"type":"remote","url":"http://x.example"}}}`, `{"experimental":{"openTelemetry":true}}`, `{"instructions":["http://x.example/x"]}`, `{"small_model":"x/y"}`, `{"agent":{"build":{"model":"x/y"}}}`, `{"model":"x/y"}`},
-			args:       []string{"--share", "--attach=http://x.example", "--model", "-m", "--port", "--pure=false", "--no-pure"},
+			args:       []string{"--share", "--attach=http://x.example", "--model", "-m", "--port", "--pure=false", "--no-pure", "--yolo", "--demo"},
 			honest:     []string{`{"snapshot":false}`, `{"agent":{"build":{"temperature":0}}}`, `{"permission":{"bash":"allow"}}`, `{"tools":{"git *":false}}`},
 			honestArgs: []string{"--thinking", "--variant", "high"},
+		},
+		"mini-swe-agent": {
+			configs: []string{`{"environment":{"environment_class":"docker"}}`, `{"environment":{"env":{"OPENAI_BASE_URL":"http://x.example"}}}`, `{"environment":7}`, `{"model":{"model_name":"x"}}`,
+				`{"model":{"model_class":"deterministic"}}`, `{"model":{"model_kwargs":{"api_base":"http://x.example"}}}`, `{"model":{"model_kwargs":{"base_url":"http://x.example"}}}`,
+				`{"model":{"model_kwargs":{"api_key":"x"}}}`, `{"model":{"model_kwargs":{"custom_llm_provider":"ollama"}}}`, `{"model":{"model_kwargs":{"extra_body":{"web_search_options":{}}}}}`,
+				`{"model":{"model_kwargs":{"extra_headers":{"x":"y"}}}}`, `{"model":{"model_kwargs":{"tools":[{"type":"web_search"}]}}}`, `{"model":{"model_kwargs":{"mock_response":"4"}}}`,
+				`{"model":{"model_kwargs":{"fallbacks":["x"]}}}`, `{"model":{"model_kwargs":[]}}`, `{"model":{"litellm_model_registry":"/x"}}`, `{"agent":{"mode":"confirm"}}`, `{"agent":{"cost_limit":1}}`,
+				`{"agent":{"step_limit":1}}`, `{"agent":{"agent_class":"x.Y"}}`, `{"agent":{"output_path":"/workspace/x"}}`, `{"run":{"task":"x"}}`, `{"agent.mode":"confirm"}`, `{"agent=1,x":1}`},
+			honest: []string{`{"model":{"model_kwargs":{"temperature":0.25,"reasoning_effort":"low"}}}`, `{"agent":{"wall_time_limit_seconds":900}}`, `{"environment":{"timeout":120}}`},
+		},
+		"aider": {
+			args: []string{"--openai-api-base=http://x.example", "--openai-api-key=x", "--anthropic-api-key", "--api-key", "--set-env", "--env-file", "-c", "--config=/x", "--model", "--weak-model",
+				"--editor-model", "--sonnet", "--4o", "-4", "--model-settings-file", "--alias", "--analytics", "--no-analytics-disable", "--no-verify-ssl", "--check-update", "--upgrade", "--detect-urls",
+				"--auto-commits", "--message", "-m", "--message-file", "--load", "--apply", "--gui", "--notifications-command", "--no-yes-always", "--llm-history-file", "--system-prompt=x",
+				"--reasoning-effort", "--", "-cx"},
+			honestArgs: []string{"--edit-format", "diff", "--map-tokens=0", "--auto-lint", "--no-stream", "--thinking-tokens", "1k"},
 		},
 	}
 }
@@ -64,9 +82,7 @@ func TestRefused(t *testing.T) {
 	for _, a := range Builtin() {
 		of, ok := all[a.Name]
 		if !ok {
-			if a.Accepts.Args != nil || a.Accepts.Config != nil {
-				t.Errorf("%s: there is no hostile configuration of it", a.Name)
-			}
+			t.Errorf("%s: there is no hostile configuration of it", a.Name)
 			continue
 		}
 		refuses := func(text string) string {
@@ -76,9 +92,14 @@ func TestRefused(t *testing.T) {
 			}
 			return a.Refuses(config)
 		}
+		if (a.Accepts.Config == nil) != (len(of.configs) == 0) || (a.Accepts.Args == nil) != (len(of.args) == 0) {
+			t.Errorf("%s: what it accepts is not what is tried", a.Name)
+			continue
+		}
 		weak := a
-		weak.Accepts.Config = &Config{Each: a.Accepts.Config.Each, Words: a.Accepts.Config.Words}
-		weak.Config = nil
+		if weak.Config = nil; a.Accepts.Config != nil {
+			weak.Accepts.Config = &Config{Each: a.Accepts.Config.Each, Words: a.Accepts.Config.Words}
+		}
 		open := 0
 		for _, text := range of.configs {
 			if refuses(text) == "" {

@@ -100,7 +100,7 @@ func TestAgentPlans(t *testing.T) {
 		"command":               {"command", "{command: [run], allowed_domains: [pypi.org, docs.python.org]}"},
 		"opencode":              {"agent opencode", "{model: gpt-5.4-mini}"},
 		"qwen":                  {"agent qwen-code", `{model: m, api: messages, max_turns: 9, system_prompt: "Say {model}."}`},
-		"mini":                  {"agent mini-swe-agent", `{model: m, api: responses, max_turns: 9}`},
+		"mini":                  {"agent mini-swe-agent", `{model: m, api: responses, max_turns: 9, system_prompt: "Say {model}.", config: {model: {model_kwargs: {temperature: 0}}}}`},
 		"opencode_messages":     {"agent opencode", "{model: claude-x, api: anthropic_messages}"},
 	}
 	for name, c := range configs {

@@ -224,6 +224,7 @@ h.yaml:1:105: harness.config.allowed_domains[1] must have at least two labels af
 		"codex model":    {"codex", "{}", "h.yaml:1:1: harness.config.model is required"},
 		"model charset":  {"codex", `{model: "a\tb", version: "$(x)"}`, "h.yaml:1:9: harness.config.model must be a text without control characters, of at most 256 bytes, and not begin with a hyphen\nh.yaml:1:26: harness.config.version must be latest or an exact version (write one such as 1.2.3)"},
 		"command key":    {"claude_code", "{command: x}", `h.yaml:1:2: harness.config contains unsupported field "command" (known: model, version, task_file, timeout_seconds, allowed_domains, allow_private, budget, prices, max_connections, allow_external_tools, base_url, headers, allow_plain_http, auth, reasoning_effort, max_turns, system_prompt, args, config, mcp, files, small_model)`},
+		"no servers":     {"agent mini-swe-agent", "{model: m, mcp: {notes: {command: [x]}}}", "h.yaml:1:17: harness.config.mcp is not supported by mini-swe-agent (remove it)"},
 		"no setting":     {"codex", "{model: m, max_turns: 3}", "h.yaml:1:23: harness.config.max_turns is not supported by codex (remove it)"},
 		"odd settings":   {"claude_code", `{reasoning_effort: "a b", max_turns: 0}`, "h.yaml:1:20: harness.config.reasoning_effort must be a word of small letters (write one such as high)\nh.yaml:1:38: harness.config.max_turns must be from 1 to 100000"},
 		"claude domains": {"claude_code", "{allowed_domains: x}", "h.yaml:1:19: harness.config.allowed_domains must be a list, not a string"},
