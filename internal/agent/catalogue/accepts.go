@@ -35,6 +35,8 @@ type Config struct {
 	// Refuse are paths of names with dots between them that operators may not set, nor what
 	// is below them; * is any name.
 	Refuse []string `json:"refuse"`
+	// Allow are paths below those that operators may set all the same.
+	Allow []string `json:"allow"`
 	// Each are the words that set one value, with {path} and {value} (in JSON), or Words
 	// those that set all, with {values}, in the place of {settings}; without either, the
 	// values are in {config}.
@@ -81,10 +83,11 @@ func (c Accepts) check() error {
 		}
 	}
 	if c.Config != nil {
-		for _, p := range c.Config.Refuse {
-			if !pathPattern.MatchString(p) {
-				return fmt.Errorf("config: refuse: %q is not a path of names with dots between them", p)
-			}
+		if err := checkPaths("refuse", c.Config.Refuse); err != nil {
+			return err
+		}
+		if err := checkPaths("allow", c.Config.Allow); err != nil {
+			return err
 		}
 	}
 	if c.MCP == nil {
@@ -95,6 +98,15 @@ func (c Accepts) check() error {
 	}
 	if _, err := c.MCP.server(Server{Command: []string{"x"}}); err != nil {
 		return fmt.Errorf("mcp: server: %w", err)
+	}
+	return nil
+}
+
+func checkPaths(list string, paths []string) error {
+	for _, p := range paths {
+		if !pathPattern.MatchString(p) {
+			return fmt.Errorf("config: %s: %q is not a path of names with dots between them", list, p)
+		}
 	}
 	return nil
 }
@@ -159,7 +171,7 @@ func (c Config) refuses(config map[string]any, own any, above []string) string {
 		mine, set := ours[name]
 		_, mineIsMap := mine.(map[string]any)
 		switch at := strings.Join(here, "."); {
-		case slices.ContainsFunc(c.Refuse, func(p string) bool { return covers(strings.Split(p, "."), here, isMap) }),
+		case slices.ContainsFunc(c.Refuse, func(p string) bool { return covers(strings.Split(p, "."), here, isMap) }) && !c.allows(at, isMap),
 			set && (!isMap || !mineIsMap), len(c.Each) > 0 && !plainPattern.MatchString(name),
 			slices.Contains([]string{"__proto__", "constructor", "prototype"}, name): // which JavaScript would merge into everything
 			return at
@@ -171,6 +183,13 @@ func (c Config) refuses(config map[string]any, own any, above []string) string {
 		}
 	}
 	return ""
+}
+
+// allows reports whether a path is listed, or is below one that is, or an object above one.
+func (c Config) allows(at string, isMap bool) bool {
+	return slices.ContainsFunc(c.Allow, func(p string) bool {
+		return at == p || strings.HasPrefix(at, p+".") || isMap && strings.HasPrefix(p, at+".")
+	})
 }
 
 // covers reports whether a refused path is here, or above, or below a value that is no

@@ -61,8 +61,10 @@ func hostile() map[string]struct{ configs, args, honest, honestArgs []string } {
 				`{"model":{"model_kwargs":{"api_key":"x"}}}`, `{"model":{"model_kwargs":{"custom_llm_provider":"ollama"}}}`, `{"model":{"model_kwargs":{"extra_body":{"web_search_options":{}}}}}`,
 				`{"model":{"model_kwargs":{"extra_headers":{"x":"y"}}}}`, `{"model":{"model_kwargs":{"tools":[{"type":"web_search"}]}}}`, `{"model":{"model_kwargs":{"mock_response":"4"}}}`,
 				`{"model":{"model_kwargs":{"fallbacks":["x"]}}}`, `{"model":{"model_kwargs":[]}}`, `{"model":{"litellm_model_registry":"/x"}}`, `{"agent":{"mode":"confirm"}}`, `{"agent":{"cost_limit":1}}`,
-				`{"agent":{"step_limit":1}}`, `{"agent":{"agent_class":"x.Y"}}`, `{"agent":{"output_path":"/workspace/x"}}`, `{"run":{"task":"x"}}`, `{"agent.mode":"confirm"}`, `{"agent=1,x":1}`},
-			honest: []string{`{"model":{"model_kwargs":{"temperature":0.25,"reasoning_effort":"low"}}}`, `{"agent":{"wall_time_limit_seconds":900}}`, `{"environment":{"timeout":120}}`},
+				`{"agent":{"step_limit":1}}`, `{"agent":{"agent_class":"x.Y"}}`, `{"agent":{"output_path":"/workspace/x"}}`, `{"run":{"task":"x"}}`, `{"agent":{"system_template":"x","mode":"human"}}`,
+				`{"model":{"model_kwargs":{"langfuse_host":"http://x.example"}}}`, `{"model":{"model_kwargs":{"aws_bedrock_runtime_endpoint":"http://x.example"}}}`, `{"model":7}`, `{"other":1}`, `{"agent.mode":"confirm"}`, `{"agent=1,x":1}`},
+			honest: []string{`{"model":{"model_kwargs":{"temperature":0.25,"reasoning_effort":"low"}}}`, `{"agent":{"wall_time_limit_seconds":900,"system_template":"x"}}`,
+				`{"model":{"model_kwargs":{"thinking":{"type":"enabled","budget_tokens":1024},"stop":["x"]},"set_cache_control":null}}`, `{"environment":{"timeout":120}}`},
 		},
 		"aider": {
 			args: []string{"--openai-api-base=http://x.example", "--openai-api-key=x", "--anthropic-api-key", "--api-key", "--set-env", "--env-file", "-c", "--config=/x", "--model", "--weak-model",
@@ -170,6 +172,7 @@ func TestBadAccepts(t *testing.T) {
 	for accepts, want := range map[string]string{
 		"{config: {}}":                            "accepts: want {config} in",
 		"{mcp: {at: x, server: {a: b}}}":          "accepts: want {config} in",
+		"{config: {allow: [a.], words: [x]}}":     `config: allow: "a." is not a path`,
 		"{config: {refuse: [a..b], words: [x]}}":  `config: refuse: "a..b" is not a path`,
 		"{args: {refuse: [x]}}":                   `args: refuse: "x" is not a flag`,
 		"{mcp: {at: '', server: {}, words: [x]}}": "mcp: at: want a path",
