@@ -62,6 +62,9 @@ type Demands struct {
 	Unkept bool
 }
 
+// NamesImage demands no image of a row that names none: see [Demands.Image].
+func NamesImage(_ family.Family, t task.Task) bool { return t.Environment().Image != "" }
+
 // User is a user as a row names it, in the row's image.
 type User struct{ Image, Name string }
 

@@ -11,12 +11,10 @@ import (
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
 	"securebench/internal/families"
-	"securebench/internal/family"
 	"securebench/internal/fault"
 	"securebench/internal/packlock"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox/platform"
-	"securebench/internal/task"
 	"securebench/internal/workload"
 )
 
@@ -49,8 +47,7 @@ func (g group) lock(ctx context.Context, arg string, check bool) error {
 	if err != nil {
 		return err
 	}
-	w, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{
-		Image: func(_ family.Family, t task.Task) bool { return t.Environment().Image != "" }})
+	w, err := workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Image: workload.NamesImage})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,9 @@ import (
 	"securebench/internal/importer"
 	"securebench/internal/importer/packdir"
 	"securebench/internal/packlint"
+	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
+	"securebench/internal/sandbox/engines"
 	"securebench/internal/source"
 	"securebench/internal/workload"
 )
@@ -63,39 +66,71 @@ turns them into errors. A pack without rows is a warning.`,
 }
 
 func (g group) lintCommand() *cobra.Command {
-	var strict bool
+	var strict, images bool
 	c := &cobra.Command{
 		Use: "lint PACK", Short: "Look for what is wrong with a pack that is passed on", Args: subcommand.Need("PACK"),
 		Long: `Look for what is wrong with a pack that others are to use: all that "pack check" finds, and
 what keeps it from being the same for them, or from being passed on at all: images that are
 named by a tag, packages without a version in the recipes of images, and a licence and a
-source that nothing names. Everything is a warning, unless --strict turns it into an error.`,
-		Example: "  securebench pack lint packs/demo",
+source that nothing names. Everything is a warning, unless --strict turns it into an error.
+
+With --images, the images that "pack build" made are searched as well, every layer and the
+configuration of each: for the hidden values, tests and evaluation files of the tasks whose
+agents run in it. They are exported from Docker, one after the other, to the folder for
+temporary files.`,
+		Example: "  securebench pack lint packs/demo\n  securebench pack lint packs/quixbugs --images",
 		RunE: func(c *cobra.Command, args []string) error {
-			return g.lint(c.Context(), args[0], strict)
+			return g.lint(c.Context(), args[0], strict, images)
 		},
 	}
 	c.Flags().BoolVar(&strict, "strict", false, "refuse a pack that has warnings")
+	c.Flags().BoolVar(&images, "images", false, "search the layers of the images that the pack builds")
 	return c
 }
 
-func (g group) lint(ctx context.Context, arg string, strict bool) error {
+func (g group) lint(ctx context.Context, arg string, strict, images bool) error {
 	in, err := g.warned(ctx, arg, strict)
 	if err != nil {
 		return err
 	}
-	lasting, err := packlint.Lasting(ctx, in.Pack)
+	found, err := packlint.Lasting(ctx, in.Pack)
 	if err != nil {
 		return fault.As(fault.Pack, err)
 	}
-	if strict && len(lasting) > 0 {
-		return fault.As(fault.Pack, lasting.Err())
+	if images {
+		inside, err := g.layers(ctx, in.Pack)
+		if err != nil {
+			return err
+		}
+		found = append(found, inside...)
 	}
-	for _, w := range lasting {
+	if strict && len(found) > 0 {
+		return fault.As(fault.Pack, found.Err())
+	}
+	for _, w := range found {
 		g.Say("warning: %v", w)
 	}
-	in.Warnings = append(in.Warnings, lasting...)
+	in.Warnings = append(in.Warnings, found...)
 	return g.checked(in)
+}
+
+// layers searches the images of a pack.
+func (g group) layers(ctx context.Context, p *pack.Pack) (found source.Problems, err error) {
+	docker, err := engines.OpenDockerImages(ctx, g.Getenv)
+	if err != nil {
+		return nil, fault.As(fault.Engine, err)
+	}
+	defer func() { err = errors.Join(err, docker.Close()) }()
+	temp, err := os.MkdirTemp("", "securebench-images-")
+	if err != nil {
+		return nil, fault.As(fault.Infrastructure, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	found, err = packlint.Layers(ctx, p, families.All(), docker.ExportImage, temp)
+	if ctx.Err() != nil {
+		return nil, fault.Errorf(fault.Interrupted, "interrupted while searching images")
+	}
+	return found, fault.As(fault.Engine, err)
 }
 
 func (g group) check(ctx context.Context, arg string, strict bool) error {

@@ -69,6 +69,7 @@ type unpacker struct {
 	left    int64 // bytes
 	members int
 	each    func(member string, content []byte, m Marks)
+	visit   *Visitor // of a layer, or nil
 }
 
 type format int
@@ -133,6 +134,11 @@ func (u *unpacker) content(name string, from io.Reader, depth int) {
 	var err error
 	switch kind {
 	case plain:
+		if u.visit != nil && depth > 0 {
+			u.plain(name, io.TeeReader(r, u.visit.Part))
+			u.visit.PartEnd(name)
+			return
+		}
 		u.plain(name, r)
 		return
 	case tarred:
