@@ -116,7 +116,7 @@ func (a *app) validate(ctx context.Context, arg string, f validateFlags) (err er
 	if err != nil {
 		return err
 	}
-	report := validate.NewReport(a.stdout, f.json, w.Location.Tasks, w.Families)
+	report := validate.NewReport(a.stdout, f.json, w.At, w.Families)
 	watch := &progress.Count{To: shown, Total: len(w.Rows)}
 	begin := func(t task.Task) { watch.Begin(t.ID(), 1, t.Family()) }
 	add := func(v validate.Result) {

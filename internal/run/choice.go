@@ -22,7 +22,7 @@ func (r *Run) loadRows(ctx context.Context, d workload.Demands) (err error) {
 		r.Choice.Examples = d.Examples
 	}
 	if r.Choice.Any() {
-		if r.rows, err = selection.Choose(ctx, r.Pack, r.Choice, limit); err != nil {
+		if r.rows, err = selection.Choose(ctx, r.Pack, r.Families, r.Choice, limit); err != nil {
 			return err
 		}
 		d.Rows, limit = r.rows.Has, workload.All

@@ -16,7 +16,9 @@ import (
 	"strings"
 
 	"securebench/internal/earlier"
+	"securebench/internal/family"
 	"securebench/internal/fault"
+	"securebench/internal/pipeline/compile"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/rowset"
@@ -76,7 +78,7 @@ const maxRanges = 500_000
 
 // Choose reads the rows of a pack and chooses; first is the number of rows to
 // which the choice is cut, or negative for all.
-func Choose(ctx context.Context, loc pack.Location, c Choice, first int) (*Rows, error) {
+func Choose(ctx context.Context, loc pack.Location, reg family.Registry, c Choice, first int) (*Rows, error) {
 	s := &survey{choice: c, used: map[string]bool{}, there: map[string]*names{"--task": {}, "--family": {}, "--tag": {}}}
 	if c.FailedIn != nil {
 		s.failed = map[string]bool{}
@@ -86,7 +88,7 @@ func Choose(ctx context.Context, loc pack.Location, c Choice, first int) (*Rows,
 			}
 		}
 	}
-	tasks, err := pack.Survey(ctx, loc, nil, s.row)
+	tasks, err := pack.Survey(ctx, loc, compile.Texts(reg), s.row)
 	if ctx.Err() != nil {
 		return nil, fault.As(fault.Interrupted, errors.New("interrupted while reading the pack"))
 	}

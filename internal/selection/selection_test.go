@@ -61,7 +61,7 @@ func TestChoose(t *testing.T) {
 		"more than there":   {Choice{Families: []string{"f1"}, Sample: 9}, -1, []int{1, 5, 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Choose(t.Context(), loc, c.choice, c.first)
+			r, err := Choose(t.Context(), loc, nil, c.choice, c.first)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestSample(t *testing.T) {
 	t.Parallel()
 	loc := writePack(t, 60)
 	draw := func(n int, seed uint64) []int {
-		r, err := Choose(context.Background(), loc, Choice{Sample: n, Seed: seed}, -1)
+		r, err := Choose(context.Background(), loc, nil, Choice{Sample: n, Seed: seed}, -1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestFailedInAnotherPack(t *testing.T) {
 	for id, want := range map[string]fault.Kind{"p": "", "q": fault.Refused} {
 		before := &earlier.Run{Name: "before", Tasks: []earlier.Task{{ID: "a/0", Attempts: 1, Passed: 1}, {ID: "b/1", Attempts: 1}, {ID: "gone", Attempts: 1}, {ID: "passed", Attempts: 1, Passed: 1}}}
 		before.Manifest.Pack = record.PackInfo{ID: id, Version: 7}
-		r, err := Choose(t.Context(), loc, Choice{FailedIn: before}, -1)
+		r, err := Choose(t.Context(), loc, nil, Choice{FailedIn: before}, -1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestFailedInAnotherPack(t *testing.T) {
 func TestChangedPack(t *testing.T) {
 	t.Parallel()
 	loc := writePack(t, 4)
-	r, err := Choose(t.Context(), loc, Choice{Tasks: []string{"a/0"}}, -1)
+	r, err := Choose(t.Context(), loc, nil, Choice{Tasks: []string{"a/0"}}, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestMisspelt(t *testing.T) {
 		"many":            {Choice{Tasks: []string{"zz"}}, " and others)"},
 		"a family":        {Choice{Families: []string{"odd"}}, "(it has "},
 	} {
-		_, err := Choose(t.Context(), loc, c.choice, -1)
+		_, err := Choose(t.Context(), loc, nil, c.choice, -1)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}

@@ -2,6 +2,7 @@ package validate_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestProposal(t *testing.T) {
 	} {
 		fam := family.Family{Name: "f", Reference: func(task.EvaluatorView) (family.Solution, bool) { return family.Solve(task.Code, "solution"), true }}
 		var out strings.Builder
-		report := validate.NewReport(&out, false, "rows.jsonl", family.NewRegistry(fam))
+		report := validate.NewReport(&out, false, func(line int) string { return fmt.Sprintf("rows.jsonl:%d", line) }, family.NewRegistry(fam))
 		err := validate.Run(t.Context(), validate.Config{Families: family.NewRegistry(fam),
 			Verifiers: map[string]family.Verifier{"f": picky{tt.right, &picky{right: tt.otherRight}}}, Workers: 1, Done: report.Add,
 			Tasks: func(yield func(task.Task, error) bool) {

@@ -66,7 +66,7 @@ func TestRepeat(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, ref)
 		}
 		var out strings.Builder
-		report := validate.NewReport(&out, false, "tasks.jsonl", family.NewRegistry(fam))
+		report := validate.NewReport(&out, false, func(line int) string { return fmt.Sprintf("tasks.jsonl:%d", line) }, family.NewRegistry(fam))
 		report.Add(got)
 		if failed, _ := report.Finish(); (failed == nil) != tt.ok || tt.repeat > 1 != strings.Contains(strings.ToLower(out.String()), fmt.Sprintf("passes %d of %d", tt.passed, tt.repeat)) {
 			t.Errorf("%s: %v\n%s", tt.name, failed, out.String())

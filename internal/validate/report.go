@@ -24,7 +24,7 @@ import (
 type Report struct {
 	w    io.Writer
 	json bool
-	file string // of the rows
+	at   func(line int) string // the place of a row
 	all  []Result
 	err  error
 
@@ -33,9 +33,9 @@ type Report struct {
 	baselines           Baselines
 }
 
-// NewReport makes a report about the rows in file.
-func NewReport(w io.Writer, asJSON bool, file string, reg family.Registry) *Report {
-	return &Report{w: w, json: asJSON, file: file, baselines: Baselines{Families: reg}}
+// NewReport makes a report about rows; at names the place of one by its line.
+func NewReport(w io.Writer, asJSON bool, at func(line int) string, reg family.Registry) *Report {
+	return &Report{w: w, json: asJSON, at: at, baselines: Baselines{Families: reg}}
 }
 
 // Add adds a result.
@@ -131,19 +131,19 @@ func (r *Report) explain() {
 			if c.Outcome == verdict.Passed {
 				what = "it passes and must fail"
 			}
-			fmt.Fprintf(r.w, "%s%s:%d: %s: %s candidate: %s\n", sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), c.Candidate, redact.Escape(what))
+			fmt.Fprintf(r.w, "%s%s: %s: %s candidate: %s\n", sep, r.at(v.Line), redact.Quote(v.TaskID), c.Candidate, redact.Escape(what))
 			for _, line := range c.Why {
 				fmt.Fprintf(r.w, "    %s\n", redact.Escape(line))
 			}
 			sep = ""
 		}
 		if v.Proposal != "" {
-			fmt.Fprintf(r.w, "%s%s:%d: %s: proposal: %s\n", sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), v.Proposal)
+			fmt.Fprintf(r.w, "%s%s: %s: proposal: %s\n", sep, r.at(v.Line), redact.Quote(v.TaskID), v.Proposal)
 			sep = ""
 		}
 		for _, what := range v.Weak {
-			fmt.Fprintf(r.w, "%s%s:%d: %s: warning: the tests pass where %s\n",
-				sep, redact.Quote(r.file), v.Line, redact.Quote(v.TaskID), redact.Escape(what))
+			fmt.Fprintf(r.w, "%s%s: %s: warning: the tests pass where %s\n",
+				sep, r.at(v.Line), redact.Quote(v.TaskID), redact.Escape(what))
 			sep = ""
 		}
 	}

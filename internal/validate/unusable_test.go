@@ -100,7 +100,7 @@ func TestOthersGoOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opened := 0
 			fam := family.Family{Name: "f", Reference: func(task.EvaluatorView) (family.Solution, bool) { return family.Solve(task.Patch, "patch"), true }}
-			report := validate.NewReport(io.Discard, false, "tasks.jsonl", family.NewRegistry(fam))
+			report := validate.NewReport(io.Discard, false, func(line int) string { return fmt.Sprintf("tasks.jsonl:%d", line) }, family.NewRegistry(fam))
 			var results []validate.Result
 			err := validate.Run(t.Context(), validate.Config{Families: family.NewRegistry(fam),
 				Verifiers: map[string]family.Verifier{"f": breaking{unusable{opened: &opened}}}, Workers: 1, Tasks: rows("bad", "good"),

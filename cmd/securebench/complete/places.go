@@ -3,6 +3,7 @@ package complete
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/pipeline/pack"
 	"securebench/internal/pipeline/record"
 )
 
@@ -65,7 +67,10 @@ func tasks(given []string) []string {
 	if err != nil {
 		return nil // a completion says nothing
 	}
-	return ids(loc.Tasks, "id")
+	if out := ids(loc.Tasks, "id"); out != nil {
+		return out
+	}
+	return idsOfTasks(loc)
 }
 
 // ids reads a member of each line of a file, as far as it can.
@@ -90,6 +95,20 @@ func ids(file, member string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// idsOfTasks reads the ids of a folder of tasks, as far as it can.
+func idsOfTasks(loc pack.Location) (out []string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, _ = pack.Survey(ctx, loc, nil, func(row pack.Row) { // a completion says nothing
+		if out = append(out, row.ID); len(out) == maxNames {
+			cancel()
+		}
+	})
+	out = slices.DeleteFunc(out, func(id string) bool { return !printable(id) })
+	slices.Sort(out)
+	return out
 }
 
 // printable reports whether a shell shows a completion as it is.

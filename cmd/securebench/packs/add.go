@@ -65,7 +65,11 @@ func (g group) add(ctx context.Context, arg, family, id string) error {
 		return fault.As(fault.Refused, fmt.Errorf("%s already has a row with the id %q: give another --id", loc.Tasks, id))
 	}
 	m := in.Manifest
-	row, err := newRow(family, id, rowPlace{Pack: m.ID, Version: m.Version, Public: m.PublicRoot, Eval: m.EvalRoot})
+	at := rowPlace{Pack: m.ID, Version: m.Version, Public: m.PublicRoot, Eval: m.EvalRoot}
+	if in.IsFolder() {
+		at.Task = filepath.Base(loc.Tasks)
+	}
+	row, err := newRow(family, id, at)
 	if err != nil {
 		return subcommand.UsageError(err)
 	}
@@ -74,7 +78,12 @@ func (g group) add(ctx context.Context, arg, family, id string) error {
 			return fault.As(fault.Pack, fmt.Errorf("%s: %w: it is part of the names of images", loc.Manifest, err))
 		}
 	}
-	if err := appendRow(loc.Tasks, filepath.Dir(loc.Manifest), row); err != nil {
+	if at.Task != "" {
+		err = writeTask(filepath.Dir(loc.Manifest), row)
+	} else {
+		err = appendRow(loc.Tasks, filepath.Dir(loc.Manifest), row)
+	}
+	if err != nil {
 		return fault.As(fault.Refused, fmt.Errorf("adding a row to %s: %w", loc.Tasks, err))
 	}
 	text := fmt.Sprintf("added %s (%s) to %s", redact.Quote(id), family, redact.Quote(loc.Tasks))
@@ -86,6 +95,21 @@ func (g group) add(ctx context.Context, arg, family, id string) error {
 	}
 	_, err = fmt.Fprintln(g.Stdout, text)
 	return err
+}
+
+// writeTask writes a task with its files, none of which may exist.
+func writeTask(pack string, row starterRow) error {
+	files, err := packdir.New(pack, false)
+	if err != nil {
+		return err
+	}
+	defer files.Discard()
+	for _, f := range row.Files {
+		if err := files.PutFile(f.Path, f.Data, false); err != nil {
+			return err
+		}
+	}
+	return files.Commit()
 }
 
 // maxTasks bounds a file of rows that is rewritten.

@@ -44,7 +44,7 @@ func Commands(sh *subcommand.Shell) []*cobra.Command {
 func (g group) command() *cobra.Command {
 	c := &cobra.Command{Use: "pack", Short: "Check, extend, show, import and build packs", Args: cobra.NoArgs, RunE: subcommand.Missing,
 		Example: "  securebench pack check packs/demo\n  securebench pack show packs/demo HumanEval/0"}
-	c.AddCommand(g.checkCommand(), g.lintCommand(), g.addCommand(), g.showCommand(), g.importCommand(), g.buildCommand(), g.lockCommand())
+	c.AddCommand(g.checkCommand(), g.lintCommand(), g.addCommand(), g.freezeCommand(), g.showCommand(), g.importCommand(), g.buildCommand(), g.lockCommand())
 	return c
 }
 

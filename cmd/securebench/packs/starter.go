@@ -2,6 +2,7 @@ package packs
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/lazyregexp"
+	"securebench/internal/source"
 )
 
 // A family's template is row.json, which becomes one line; what is below public and
@@ -46,6 +48,7 @@ type rowPlace struct {
 	Pack         string
 	Version      int64
 	Public, Eval string // the asset roots
+	Task         string // the folder of tasks of a pack that has one
 }
 
 // starterRow is a row made of a template, as a line, with its files.
@@ -97,10 +100,15 @@ func newRow(family, id string, at rowPlace) (row starterRow, err error) {
 		switch top {
 		case "row.json":
 			row.Line, err = oneLine(text)
+			if at.Task != "" && err == nil {
+				var task []byte
+				task, err = taskOf(row.Line, id)
+				row.Files = append(row.Files, starterFile{path.Join(at.Task, id, "task.yaml"), task})
+			}
 		case "public":
-			row.Files = append(row.Files, starterFile{path.Join(at.Public, id, rest), text})
+			row.Files = append(row.Files, starterFile{path.Join(cmp.Or(at.Task, at.Public), id, rest), text})
 		case "eval":
-			row.Files = append(row.Files, starterFile{path.Join(at.Eval, id, rest), text})
+			row.Files = append(row.Files, starterFile{path.Join(cmp.Or(at.Task, at.Eval), id, rest), text})
 		case "images":
 			row.Image = true
 			row.Files = append(row.Files, starterFile{path.Join("images", id, rest), text})
@@ -111,6 +119,29 @@ func newRow(family, id string, at rowPlace) (row starterRow, err error) {
 		return row, fmt.Errorf("making a row of %s: %w", family, err)
 	}
 	return row, nil
+}
+
+// taskOf writes a row as the task of a folder of its own, in which its files lie.
+func taskOf(line []byte, id string) ([]byte, error) {
+	root, err := source.ParseJSON("row.json", 1, line)
+	if err != nil {
+		return nil, err
+	}
+	root.Fields = slices.DeleteFunc(root.Fields, func(f source.Field) bool { return f.Name == "id" })
+	var beside func(n *source.Node)
+	beside = func(n *source.Node) {
+		for _, f := range n.Fields {
+			if f.Name == "path" && f.Value.Kind == source.String {
+				f.Value.Text = strings.TrimPrefix(f.Value.Text, id+"/")
+			}
+			beside(f.Value)
+		}
+		for _, item := range n.Items {
+			beside(item)
+		}
+	}
+	beside(root)
+	return root.YAML(), nil
 }
 
 // oneLine writes a value as a row is usually written: on one line, with blanks after

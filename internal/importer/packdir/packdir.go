@@ -3,6 +3,7 @@ package packdir
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -168,15 +169,21 @@ func (o *Set) Put(name, text string) error { return o.PutFile(name, []byte(text)
 // PutFile adds a whole file to the set, which may be a program. It is closed at once: a pack
 // can have more files than a process may have open.
 func (o *Set) PutFile(name string, data []byte, program bool) error {
+	return o.CopyFile(name, bytes.NewReader(data), program)
+}
+
+// CopyFile is [Set.PutFile] for what a reader has.
+func (o *Set) CopyFile(name string, from io.Reader, program bool) error {
 	mode := fs.FileMode(0o644)
 	if program {
 		mode = 0o755
 	}
-	if _, err := o.open(name, mode); err != nil {
+	w, err := o.open(name, mode)
+	if err != nil {
 		return err
 	}
-	if err := o.Write(name, data); err != nil {
-		return err
+	if _, err := io.Copy(w, from); err != nil {
+		return fmt.Errorf("%w: writing %s: %w", ErrOutput, name, err)
 	}
 	if err := o.files[name].shut(); err != nil {
 		return fmt.Errorf("%w: writing %s: %w", ErrOutput, name, err)

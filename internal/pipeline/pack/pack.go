@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"securebench/internal/redact"
 	"securebench/internal/source"
 )
 
@@ -115,6 +116,17 @@ func (p *Pack) root(dir string) string {
 	}
 	return filepath.Join(filepath.Dir(p.Location.Manifest), filepath.FromSlash(dir))
 }
+
+// At names the place of a row by its line, as a user reads it.
+func (p *Pack) At(line int) string {
+	if line >= 1 && line <= len(p.names) {
+		return redact.Quote(p.task(p.names[line-1]))
+	}
+	return fmt.Sprintf("%s:%d", redact.Quote(p.Tasks), line)
+}
+
+// IsFolder reports whether the pack is a folder of tasks.
+func (p *Pack) IsFolder() bool { return p.names != nil }
 
 // ChangedError reports that the pack's files have changed since they were
 // loaded.

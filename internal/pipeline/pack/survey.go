@@ -5,7 +5,7 @@ import "context"
 // Survey reads the rows before the pack is loaded, without their assets, and
 // calls each for every row that can be read by itself; [Load] reports the others. It
 // returns the digest of the file of rows, to be compared with that of the loaded
-// pack.
+// pack, which of a folder of tasks is the same only with the places of texts.
 func Survey(ctx context.Context, loc Location, places Texts, each func(Row)) (digest string, err error) {
 	m, _, _, err := ReadManifest(loc)
 	if err != nil {

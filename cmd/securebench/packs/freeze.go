@@ -1,0 +1,184 @@
+package packs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"securebench/cmd/securebench/subcommand"
+	"securebench/internal/console"
+	"securebench/internal/digest"
+	"securebench/internal/families"
+	"securebench/internal/fault"
+	"securebench/internal/importer/packdir"
+	"securebench/internal/packimage"
+	"securebench/internal/packlock"
+	"securebench/internal/pipeline/pack"
+	"securebench/internal/redact"
+	"securebench/internal/source"
+	"securebench/internal/workload"
+)
+
+func (g group) freezeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "freeze PACK DIR", Short: "Write a pack with one whole line a task", Args: subcommand.Need("PACK", "DIR"),
+		Long: `Write a copy of a pack in which tasks.jsonl has all of each task: what a folder of
+tasks has in task.yaml and its texts, and the texts of files that rows name, as one
+line each. Evaluation files, assets, the recipes of images, and what is said about
+licence and source come along. Of a folder of tasks, the copy has the same digests.
+Nothing that exists is replaced.`,
+		Example: "  securebench pack freeze my-pack my-pack-1",
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.freeze(c.Context(), args[0], args[1])
+		},
+	}
+}
+
+func (g group) freeze(ctx context.Context, arg, dir string) error {
+	loc, _, err := subcommand.Locate(arg)
+	if err != nil {
+		return err
+	}
+	load := func(loc pack.Location) (*workload.Workload, error) {
+		return workload.Load(ctx, loc, families.All(), workload.All, workload.Demands{Unkept: true})
+	}
+	in, err := load(loc)
+	if err != nil {
+		return err
+	}
+	out, err := packdir.New(dir, false, "manifest.yaml", "tasks.jsonl")
+	if err != nil {
+		return fault.As(fault.Refused, err)
+	}
+	defer out.Discard()
+	f := &freezer{ctx: ctx, in: in.Pack, out: out}
+	if err := errors.Join(f.rows(), f.files()); err != nil {
+		return fault.As(fault.Refused, fmt.Errorf("freezing %s: %w", redact.Quote(arg), err))
+	}
+	if err := out.Commit(); err != nil {
+		return fault.As(fault.Refused, err)
+	}
+	frozen, err := load(pack.Location{Manifest: filepath.Join(dir, "manifest.yaml"), Tasks: filepath.Join(dir, "tasks.jsonl")})
+	if err != nil {
+		return err
+	}
+	if frozen.Public != in.Public || frozen.Count != in.Count {
+		return fault.As(fault.Refused, fmt.Errorf("%s is not the same pack: it has a folder without files that a task names, or its files changed while they were read", redact.Quote(dir)))
+	}
+	_, err = fmt.Fprintf(g.Stdout, "wrote %s into %s\npack %s\n", console.Plural(frozen.Count, "task"), redact.Quote(dir), frozen.Digests.Pack)
+	return err
+}
+
+// freezer copies a pack.
+type freezer struct {
+	ctx context.Context
+	in  *pack.Pack
+	out *packdir.Set
+}
+
+// rows writes the manifest and the lines.
+func (f *freezer) rows() error {
+	manifest, err := source.ReadFile(f.in.Location.Manifest, maxManifest)
+	if err != nil {
+		return err
+	}
+	if digest.Bytes(manifest) != f.in.Digests.Manifest {
+		return errors.New("the manifest changed since the pack was loaded")
+	}
+	if err := f.out.Write("manifest.yaml", manifest); err != nil {
+		return err
+	}
+	for row, err := range f.in.Rows(f.ctx) {
+		if err == nil {
+			err = f.out.Write("tasks.jsonl", append(bytes.Clone(row.Whole), '\n'))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxManifest bounds a manifest that is copied.
+const maxManifest = 1 << 20
+
+// files copies the files of both lanes, the folder of images, and what is about the pack.
+func (f *freezer) files() error {
+	for _, lane := range []struct {
+		from, to string
+		sums     map[string]string
+	}{{f.in.PublicRoot(), f.in.Manifest.PublicRoot, f.in.PublicFiles}, {f.in.EvalRoot(), f.in.Manifest.EvalRoot, f.in.EvalFiles}} {
+		if len(lane.sums) == 0 {
+			continue
+		}
+		root, err := os.OpenRoot(lane.from)
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(lane.sums)) {
+			if err := f.file(root, name, path.Join(lane.to, name), lane.sums[name]); err != nil {
+				return errors.Join(err, root.Close())
+			}
+		}
+		if err := root.Close(); err != nil {
+			return err
+		}
+	}
+	root, err := os.OpenRoot(filepath.Dir(f.in.Location.Manifest))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range []string{packlock.Name, "README.md", "ATTRIBUTION.md", "NOTICE", "COPYING", "LICENSE", "LICENSE.md", "LICENSE.txt"} {
+		if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if err := f.file(root, name, name, ""); err != nil {
+			return err
+		}
+	}
+	if _, err := root.Lstat(packimage.Folder); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return source.WalkDir(source.FS(root), packimage.Folder, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		return f.file(root, name, name, "")
+	})
+}
+
+// file copies a file, which must have the digest sum unless that is empty.
+func (f *freezer) file(root *os.Root, from, to, sum string) error {
+	if f.ctx.Err() != nil {
+		return context.Cause(f.ctx)
+	}
+	in, err := source.OpenIn(root, from, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	if err := f.out.CopyFile(to, io.TeeReader(in, h), info.Mode()&0o111 != 0); err != nil {
+		return err
+	}
+	if sum != "" && digest.Format(h.Sum(nil)) != sum {
+		return fmt.Errorf("%s changed since the pack was loaded", redact.Quote(from))
+	}
+	return nil
+}
