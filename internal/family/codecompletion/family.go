@@ -72,11 +72,11 @@ func pending(s task.SandboxView, e task.EvaluatorView) (verdict.Reason, string) 
 func check(row family.Row) []family.Problem {
 	out := forms.Check(row)
 	var tests struct {
-		Source string `json:"source"`
-		Code   string `json:"code"`
+		Source string     `json:"source"`
+		Code   forms.Code `json:"code"`
 	}
 	if json.Unmarshal(row.Eval["tests"], &tests) == nil && tests.Source == forms.Inline {
-		out = append(checkSize(row, tests.Code), out...)
+		out = append(checkSize(row, tests.Code.Size()), out...)
 	}
 	return out
 }
@@ -110,8 +110,8 @@ func code(r task.Resource, ok bool) (candidate.Candidate, bool) {
 const maxRowText = maxSource - 1<<20
 
 // checkSize refuses a row that does not fit into a frame.
-func checkSize(row family.Row, tests string) []family.Problem {
-	total := len(tests)
+func checkSize(row family.Row, tests int) []family.Problem {
+	total := tests
 	for _, v := range []jsontext.Value{row.Input["prompt"], row.Eval["reference_solution"], row.Eval["canonical_solution"]} {
 		var text string
 		if v != nil && json.Unmarshal(v, &text) == nil {

@@ -354,3 +354,48 @@ func TestTextMistakes(t *testing.T) {
 		}
 	})
 }
+
+// TestFoldersOfTests: a folder of pytest's files stands for their texts, where the tests share
+// a process with the candidate.
+func TestFoldersOfTests(t *testing.T) {
+	t.Parallel()
+	row := func(more, path string) string {
+		return `{"id": "a", "family": "code_completion", "environment": {"image": "i"}, "input": {"prompt": "Write f."}, "eval": {"tests": {"source": "inline"` + more + `, "code": {"path": "` + path + `"}}}}`
+	}
+	const shared = `, "containment": "shared"`
+	for name, tt := range map[string]struct{ row, want string }{
+		"shared":   {row(shared, "t/"), ""},
+		"split":    {row("", "t"), `tasks.jsonl:1:153: task 'a' (code_completion).eval.tests.code is a folder of pytest files, and tests that are split from the candidate are one text (set eval.tests.containment to "shared", or write one file)`},
+		"empty":    {row(shared, "none"), `tasks.jsonl:1:187: eval.tests.code.path "none" is a folder without files (put files there, or remove the field)`},
+		"no tests": {row(shared, "t/deep"), `tasks.jsonl:1:178: task 'a' (code_completion).eval.tests.code has no file of tests (name it test_….py or …_test.py, as pytest does)`},
+		"binary":   {row(shared, "b"), `tasks.jsonl:1:187: eval.tests.code.path "b/test_a.py" is no text: hidden/b/test_a.py:1:1: the file has a byte that is not UTF-8 (save the file as UTF-8)`},
+		"many":     {row(shared, "many"), `tasks.jsonl:1:187: eval.tests.code.path "many" has more than 1024 files (combine them)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loc := write(t, manifest, []string{tt.row})
+			dir := filepath.Dir(loc.Manifest)
+			for file, text := range map[string]string{"t/conftest.py": "", "t/test_a.py": "def test_a(): pass\n", "t/deep/helpers.py": "x = 1\n",
+				"t/__pycache__/test_a.cpython-313.pyc": "\xff\xfe", "t/deep/.DS_Store": "\xff", "none/.keep": "", "b/test_a.py": "\xff"} {
+				put(t, dir, "hidden/"+file, text)
+			}
+			if name == "many" {
+				for i := range 1025 {
+					put(t, dir, fmt.Sprintf("hidden/many/test_%d.py", i), "x")
+				}
+			}
+			p, errs, _ := load(t, loc)
+			if errs != tt.want {
+				t.Errorf("got  %s\nwant %s", errs, tt.want)
+			}
+			if p == nil {
+				return
+			}
+			tests, _ := tasks(t, p)[0].TestSandbox().Get("tests")
+			const want = `{"source":"inline","containment":"shared","code":{"conftest.py":"","deep/helpers.py":"x = 1\n","test_a.py":"def test_a(): pass\n"}}`
+			if string(tests.Value) != want {
+				t.Errorf("the tests are %s", tests.Value)
+			}
+		})
+	}
+}

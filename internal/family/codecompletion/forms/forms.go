@@ -7,6 +7,7 @@ package forms
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,7 +27,7 @@ const Inline = "inline"
 type testSpec struct {
 	Source      string         `json:"source"`
 	Containment string         `json:"containment"`
-	Code        string         `json:"code"`
+	Code        Code           `json:"code"`
 	File        string         `json:"file"`
 	Entry       jsontext.Value `json:"entry_point"`
 	Mutates     bool           `json:"mutates"`
@@ -78,7 +79,7 @@ func Refusal(v task.SandboxView) (f *family.Failure) {
 // rowTests is a row's tests. The family's schema has checked its shape.
 type rowTests struct {
 	Source    string         `json:"source"`
-	Code      string         `json:"code"`
+	Code      Code           `json:"code"`
 	File      string         `json:"file"`
 	TestFile  string         `json:"test_file"`
 	Compile   []string       `json:"compile"`
@@ -172,7 +173,7 @@ func Check(row family.Row) (out []family.Problem) {
 				Fix: `tests of other languages have the source "cases", or the containment "shared"`})
 		}
 	}
-	return append(out, spec.withoutEffect(form)...)
+	return slices.Concat(out, checkCode(spec.Code, form), spec.withoutEffect(form))
 }
 
 // TimeLimit is the row's own limit of a verification.

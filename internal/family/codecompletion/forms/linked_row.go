@@ -35,7 +35,7 @@ func readLinked(v task.SandboxView) (linkedRow, *family.Failure) {
 	if f != nil {
 		return linkedRow{}, f
 	}
-	return linkedRow{language: language, code: t.Code, file: t.File, testFile: t.TestFile, compile: t.Compile, command: t.Command}, nil
+	return linkedRow{language: language, code: t.Code.Text, file: t.File, testFile: t.TestFile, compile: t.Compile, command: t.Command}, nil
 }
 
 // checkLinked applies the rules that the schema cannot express.
@@ -57,7 +57,7 @@ func checkLinked(r family.Row) (out []family.Problem) {
 		problem("command", "is missing", "say how the linked program is run")
 	case (t.TestFile == "") != (t.Compile == nil):
 		problem("test_file", "and compile go together", "tests that are not compiled are the standard input of the command")
-	case t.Compile == nil && len(t.Command) > 0 && !strings.Contains(t.Code, placeholder):
+	case t.Compile == nil && len(t.Command) > 0 && !strings.Contains(t.Code.Text, placeholder):
 		problem("code", "does not hold "+placeholder, "tests print it after the last test")
 	}
 	if t.TestFile != "" && t.TestFile == t.File {

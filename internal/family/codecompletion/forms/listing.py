@@ -1,5 +1,5 @@
-# Lists the tests of a file that must be reported, by pytest's ids. It reads the
-# text and runs nothing of it.
+# Lists the tests of files that must be reported, by pytest's ids. It reads the
+# texts and runs nothing of them.
 import ast
 import json
 import sys
@@ -35,7 +35,12 @@ def listed(tree):
     return sorted(set(out))
 
 
-try:
-    print(json.dumps({"tests": listed(ast.parse(sys.stdin.buffer.read()))}))
-except (SyntaxError, ValueError) as e:
-    print(json.dumps({"line": getattr(e, "lineno", None) or 0}))
+out = {}
+for name, text in sorted(json.loads(sys.stdin.buffer.read().decode("utf-8")).items()):
+    try:
+        out[name] = listed(ast.parse(text.encode("utf-8")))
+    except (SyntaxError, ValueError) as e:
+        print(json.dumps({"file": name, "line": getattr(e, "lineno", None) or 0}))
+        break
+else:
+    print(json.dumps({"tests": out}))

@@ -27,13 +27,13 @@ var loaderSource []byte
 const onlyTest = "test_row"
 
 // sharedRow is what a verification needs of a task.
-type sharedRow struct{ prompt, tests string }
-
-// layout is how the tests of an attempt are laid out.
-type layout struct {
-	file string   // of the tests, below [testsRoot]; its name is fresh
-	ids  []string // tests in the file; none means that the tests are a plain program
+type sharedRow struct {
+	prompt string
+	tests  Code
 }
+
+// layout is how the tests of an attempt are laid out: the files with tests.
+type layout []testFile
 
 func readShared(v task.SandboxView) (sharedRow, *family.Failure) {
 	t, language, f := readTests(v, Inline)
@@ -51,17 +51,24 @@ func readShared(v task.SandboxView) (sharedRow, *family.Failure) {
 
 // runnerTests is the run of the row's tests.
 func (r sharedRow) runnerTests(l layout) testrunner.Tests {
-	t := testrunner.Outside(testsRoot, path.Join(testsRoot, l.file), root)
+	target := testsRoot
+	if r.tests.Files == nil {
+		target = path.Join(testsRoot, l[0].name)
+	}
+	t := testrunner.Outside(testsRoot, target, root)
 	t.Env = environment()
-	t.TestFiles = []string{l.file}
-	t.Functions = testrunner.Functions([]byte(r.tests))
-	ids := l.ids
-	if len(ids) == 0 {
-		ids = []string{onlyTest}
+	for _, f := range l {
+		t.TestFiles = append(t.TestFiles, f.name)
+		t.Functions = append(t.Functions, testrunner.Functions([]byte(f.text))...)
+		ids := f.ids
+		if len(ids) == 0 && r.tests.Files == nil {
+			ids = []string{onlyTest}
+		}
+		for _, id := range ids {
+			t.FailToPass = append(t.FailToPass, f.name+"::"+id)
+		}
 	}
-	for _, id := range ids {
-		t.FailToPass = append(t.FailToPass, l.file+"::"+id)
-	}
+	slices.Sort(t.TestFiles)
 	return t
 }
 
@@ -77,23 +84,26 @@ var (
 	future = lazyregexp.New(`(?m)^from[ \t]+__future__[ \t]+import[ \t]+(?:\([^)]*\)|[^\n(]*)[ \t]*(?:#[^\n]*)?$`)
 )
 
-// mentioned lists the names that the tests mention, as a list in Python. Of the
-// candidate, the tests get only these: pytest would take other functions and
+// mentioned lists the names that a file of tests mentions, as a list in Python. Of the
+// candidate, it gets only these: pytest would take other functions and
 // classes of the candidate's for tests.
-func (r sharedRow) mentioned() string {
-	found := word.FindAllString(r.tests, -1)
+func mentioned(tests string) string {
+	found := word.FindAllString(tests, -1)
 	slices.Sort(found)
 	return `["` + strings.Join(slices.Compact(found), `", "`) + `"]`
 }
 
 // files are the files of the tests and the canaries, by name.
 func (r sharedRow) files(l layout, canaries map[string][]byte) (out []boxFile) {
-	contents := map[string][]byte{"securebench_row.py": loaderSource, "prompt.txt": []byte(r.prompt)}
-	if len(l.ids) > 0 {
-		contents[l.file] = []byte(r.testModule())
-	} else {
-		contents["tests.txt"] = []byte(r.tests)
-		contents[l.file] = fmt.Appendf(nil, "import securebench_row\n\n\ndef %s():\n    securebench_row.run(%s)\n", onlyTest, r.mentioned())
+	contents := r.tests.helpers()
+	contents[loaderFile], contents[promptFile] = loaderSource, []byte(r.prompt)
+	for _, f := range l {
+		if len(f.ids) > 0 || r.tests.Files != nil {
+			contents[f.name] = []byte(headed(f.text, mentioned(f.text)))
+			continue
+		}
+		contents[programFile] = []byte(f.text)
+		contents[f.name] = fmt.Appendf(nil, "import securebench_row\n\n\ndef %s():\n    securebench_row.run(%s)\n", onlyTest, mentioned(f.text))
 	}
 	names := make([]string, 0, len(contents)+len(canaries))
 	for name, text := range canaries {
@@ -109,13 +119,13 @@ func (r sharedRow) files(l layout, canaries map[string][]byte) (out []boxFile) {
 	return out
 }
 
-// testModule is the tests, with the candidate's names in front.
-func (r sharedRow) testModule() string {
-	head := "import securebench_row; globals().update(securebench_row.names(" + r.mentioned() + "))\n"
+// headed is a file with the candidate's names in front, of which wanted is a list in Python.
+func headed(text, wanted string) string {
+	head := "import securebench_row; globals().update(securebench_row.names(" + wanted + "))\n"
 	at := 0
-	if found := future.FindAllStringIndex(r.tests, -1); found != nil {
+	if found := future.FindAllStringIndex(text, -1); found != nil {
 		at = found[len(found)-1][1]
 		head = "\n" + head
 	}
-	return r.tests[:at] + head + r.tests[at:]
+	return text[:at] + head + text[at:]
 }

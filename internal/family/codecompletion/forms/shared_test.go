@@ -82,7 +82,7 @@ def test_of_its_own(missing_fixture):
     raise ValueError("no test of the row's")
 `
 
-func rowCase(tb testing.TB, img sandbox.Image, prompt, tests string) family.Case {
+func rowCase(tb testing.TB, img sandbox.Image, prompt string, tests any) family.Case {
 	tb.Helper()
 	c := familytest.Case(tb, "code_completion",
 		task.Resource{Name: "prompt", Lane: task.Public, Value: familytest.JSON(tb, prompt)},

@@ -2,12 +2,15 @@ package forms
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/redact"
 	"securebench/internal/sandbox"
 	"securebench/internal/testrunner"
 	"securebench/internal/verdict"
@@ -61,11 +64,10 @@ func (s *sharedScorer) Score(ctx context.Context, box *programBox, program sourc
 
 // plan lays the tests out. Nothing of the candidate's is in the box yet.
 func (s *sharedScorer) plan(ctx context.Context, box *programBox) (*testrunner.Plan, error) {
-	ids, err := s.list(ctx, box)
+	l, err := s.list(ctx, box)
 	if err != nil {
 		return nil, err
 	}
-	l := layout{file: testrunner.FileName(s.c.Seed), ids: ids}
 	tests := s.row.runnerTests(l)
 	s.total = len(tests.FailToPass)
 	probe, _ := testrunner.Probe(tests)
@@ -80,23 +82,48 @@ func (s *sharedScorer) plan(ctx context.Context, box *programBox) (*testrunner.P
 	return plan, box.layTests(ctx, s.row.files(l, plan.Files))
 }
 
-// list lists the tests that must pass.
-func (s *sharedScorer) list(ctx context.Context, box *programBox) ([]string, error) {
-	out, err := s.ask(ctx, box, command{Argv: []string{"python3", "-I", "-S", "-c", listingSource}, Stdin: []byte(s.row.tests)}, "read the row's tests")
+// list lists the files of tests, and the tests that must pass.
+func (s *sharedScorer) list(ctx context.Context, box *programBox) (layout, error) {
+	files := s.row.tests.tests(s.c.Seed)
+	texts := map[string]string{}
+	for name, f := range files {
+		texts[name] = f.text
+	}
+	in, err := json.Marshal(texts, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.ask(ctx, box, command{Argv: []string{"python3", "-I", "-S", "-c", listingSource}, Stdin: in}, "read the row's tests")
 	if err != nil {
 		return nil, err
 	}
 	var found struct {
-		Tests []string `json:"tests"`
-		Line  *int     `json:"line"`
+		Tests map[string][]string `json:"tests"`
+		File  string              `json:"file"`
+		Line  *int                `json:"line"`
 	}
 	if err := json.Unmarshal(out, &found); err != nil {
 		return nil, family.Fail(verdict.PackFault, "the image's Python does not list the row's tests")
 	}
 	if found.Line != nil {
-		return nil, family.Fail(verdict.PackFault, "the row's tests do not parse: line %d", *found.Line)
+		where := ""
+		if found.File != "" {
+			where = redact.Quote(found.File) + " "
+		}
+		return nil, family.Fail(verdict.PackFault, "the row's tests do not parse: %sline %d", where, *found.Line)
 	}
-	return found.Tests, nil
+	var l layout
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
+		f.ids = found.Tests[name]
+		total += len(f.ids)
+		l = append(l, f)
+	}
+	if total == 0 && s.row.tests.Files != nil {
+		return nil, family.Fail(verdict.PackFault, "the row's folder of tests has no test that must pass")
+	}
+	return l, nil
 }
 
 // ask runs a command of securebench's own in the box.

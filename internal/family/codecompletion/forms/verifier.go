@@ -75,7 +75,7 @@ func (v *verifier) Alternatives(c family.Case, passed bool) []family.Alternative
 	case form == Inline && !passed:
 		return []family.Alternative{{Verifier: v.of[sharedForm],
 			Advice: `the tests cannot be split from the candidate, but pass in one process with it: set eval.tests.containment to "shared"`}}
-	case form == sharedForm && passed:
+	case form == sharedForm && passed && !isFolder(c.Sandbox): // which cannot be split
 		return []family.Alternative{{Verifier: v.of[Inline],
 			Advice: "the tests can be split from the candidate: remove eval.tests.containment"}}
 	}
