@@ -272,3 +272,12 @@ func TestFolderMistakes(t *testing.T) {
 		}
 	})
 }
+
+// TestFolderSample: the pack that authors copy has tasks of each kind, and nothing to warn of.
+func TestFolderSample(t *testing.T) {
+	t.Parallel()
+	p := loaded(t, "../../../packs/folder-sample")
+	if p.Count != 3 || len(p.Warnings) > 0 || len(p.PublicFiles) != 1 || len(p.EvalFiles) != 2 {
+		t.Errorf("%d rows, files %v and %v, warnings %v", p.Count, p.PublicFiles, p.EvalFiles, p.Warnings)
+	}
+}
