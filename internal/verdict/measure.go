@@ -19,10 +19,11 @@ func IsMeasured(labels []string) bool {
 }
 
 // Measure is how good a candidate is, beside the verdict: the score of a checker, the
-// reward of a terminal task, how near a text is to what is accepted. It never decides by itself.
+// reward of a terminal task, how near a text is to what is accepted, the metric of
+// predictions. It never decides by itself.
 type Measure struct {
 	Name  string  `json:"name"`
-	Value float64 `json:"value"` // from 0 to 1
+	Value float64 `json:"value"` // from 0 to 1, but for a metric that has other values
 }
 
 // String returns the name and the value, "" for nil.

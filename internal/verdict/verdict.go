@@ -78,7 +78,9 @@ const (
 	// Media: the row has a video or a sound, which no agent is given.
 	Media Reason = "media"
 	// JudgeInconsistent: the judge's votes contradict each other.
-	JudgeInconsistent   Reason = "judge_inconsistent"
+	JudgeInconsistent Reason = "judge_inconsistent"
+	// StoredValueDiffers: a workbook has a value beside a formula that does not yield it.
+	StoredValueDiffers  Reason = "stored_value_differs"
 	PackFault           Reason = "pack" // the row's own fault: its files, or what it wants of its image, cannot be used
 	InfrastructureError Reason = "infrastructure_error"
 )

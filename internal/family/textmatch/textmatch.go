@@ -95,7 +95,15 @@ func Collapse(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r != ' ' && IsSpace(r) }) && !strings.Contains(s, "  ") {
 		return s
 	}
-	return strings.Join(strings.FieldsFunc(s, IsSpace), " ")
+	var b strings.Builder // a list of the words can be much larger than the text
+	b.Grow(len(s))
+	for word := range strings.FieldsFuncSeq(s, IsSpace) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+	}
+	return b.String()
 }
 
 // IsLineBreak reports what ends a line for Python's str.splitlines.

@@ -1,0 +1,190 @@
+package rubric
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"securebench/internal/artifact"
+	"securebench/internal/family/textmatch"
+	"securebench/internal/source"
+)
+
+// documentRule compares paragraphs and tables in their order, and how many pages there are.
+type documentRule struct {
+	paragraphs, tables, pages, perPage bool
+	styles                             []string
+	leniency
+}
+
+func readDocument(n *source.Node) (rule, source.Problems) {
+	r := &documentRule{paragraphs: true, tables: true}
+	var ps source.Problems
+	ps.Closed(n, "a rubric of type document", "type", "paragraphs", "tables", "pages", "per_page", "styles", "ignore_case", "tolerance", "relative_tolerance")
+	source.Optional(&ps, n, "paragraphs", &r.paragraphs, boolean)
+	source.Optional(&ps, n, "tables", &r.tables, boolean)
+	source.Optional(&ps, n, "pages", &r.pages, boolean)
+	source.Optional(&ps, n, "per_page", &r.perPage, boolean)
+	source.Optional(&ps, n, "styles", &r.styles, texts)
+	r.read(&ps, n, "")
+	r.ignoreSpace = true
+	if len(ps) == 0 && !r.paragraphs && !r.tables && r.styles == nil {
+		ps.Add(n.Pos, "", "a rubric of type document compares neither paragraphs nor tables nor styles")
+	}
+	return r, ps
+}
+
+func (r *documentRule) official() string { return "" }
+
+func (r *documentRule) compare(got, want *artifact.File) (Result, error) {
+	if want.Document == nil {
+		return Result{}, errors.New("the reference is no document to compare with")
+	}
+	if got.Document == nil {
+		return fail("the file is no document"), nil
+	}
+	var d differences
+	g, w := got.Document, want.Document
+	if r.pages && g.Pages != w.Pages {
+		d.add("it has %d pages, not %d", g.Pages, w.Pages)
+	}
+	switch {
+	case !r.paragraphs:
+	case got.Type == artifact.PDF || want.Type == artifact.PDF:
+		r.words(g, w, &d) // where a PDF's paragraphs end is a guess
+	default:
+		r.texts("paragraph", r.lines(g, nil), r.lines(w, nil), &d)
+	}
+	if r.styles != nil {
+		r.texts("paragraph with a style", r.lines(g, r.styles), r.lines(w, r.styles), &d)
+	}
+	if r.tables {
+		r.compareTables(tablesOf(g), tablesOf(w), &d)
+	}
+	return d.result(), nil
+}
+
+// line is a paragraph as it is compared.
+type line struct{ text, where string }
+
+// lines are the paragraphs that are not blank: all, or those with one of some styles.
+func (r *documentRule) lines(doc *artifact.Document, styles []string) (out []line) {
+	for _, b := range doc.Blocks {
+		styled := slices.ContainsFunc(styles, func(s string) bool { return strings.EqualFold(s, b.Style) })
+		text := r.folded(b.Text)
+		if text == "" || styles != nil && !styled {
+			continue
+		}
+		l := line{text: text}
+		if styles != nil {
+			l.where = strings.ToLower(b.Style)
+		}
+		if r.perPage {
+			l.where += fmt.Sprintf(" on page %d", b.Page)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+func (r *documentRule) texts(what string, got, want []line, d *differences) {
+	if len(got) != len(want) {
+		d.add("it has %d of %s, not %d", len(got), what, len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		switch a, b := got[i], want[i]; {
+		case a.text != b.text:
+			if !d.add("%s %d: %s is not %s", what, i+1, shown(a.text), shown(b.text)) {
+				return
+			}
+		case a.where != b.where && !d.add("%s %d, %s, is%s, not%s", what, i+1, shown(a.text), quotedPlace(a.where), quotedPlace(b.where)):
+			return
+		}
+	}
+}
+
+func quotedPlace(s string) string { return " " + shown(strings.TrimSpace(s)) }
+
+// words compares the text of a document word by word, whatever its paragraphs.
+func (r *documentRule) words(got, want *artifact.Document, d *differences) {
+	a, b := r.wordsOf(got), r.wordsOf(want)
+	if len(a) != len(b) {
+		d.add("it has %d words, not %d", len(a), len(b))
+	}
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			d.add("word %d: %s is not %s", i+1, shown(a[i].text+a[i].where), shown(b[i].text+b[i].where))
+			return // the next ones are shifted
+		}
+	}
+}
+
+func (r *documentRule) wordsOf(doc *artifact.Document) (out []line) {
+	for _, b := range doc.Blocks {
+		where := ""
+		if r.perPage {
+			where = fmt.Sprintf(" on page %d", b.Page)
+		}
+		for word := range strings.FieldsFuncSeq(r.folded(b.Text), textmatch.IsSpace) {
+			out = append(out, line{word, where})
+		}
+	}
+	return out
+}
+
+func tablesOf(doc *artifact.Document) (out [][][]string) {
+	for _, b := range doc.Blocks {
+		if b.Table != nil {
+			out = append(out, b.Table)
+		}
+	}
+	return out
+}
+
+func (r *documentRule) compareTables(got, want [][][]string, d *differences) {
+	if len(got) != len(want) {
+		d.add("it has %d tables, not %d", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if len(got[i]) != len(want[i]) && !d.add("table %d has %d rows, not %d", i+1, len(got[i]), len(want[i])) {
+			return
+		}
+		for k := range min(len(got[i]), len(want[i])) {
+			if !r.compareRow(fmt.Sprintf("table %d, row %d", i+1, k+1), got[i][k], want[i][k], d) {
+				return
+			}
+		}
+	}
+}
+
+func (r *documentRule) compareRow(at string, got, want []string, d *differences) bool {
+	if len(got) != len(want) {
+		return d.add("%s has %d fields, not %d", at, len(got), len(want))
+	}
+	for i := range want {
+		a, b := ofText(textmatch.Collapse(got[i])), ofText(textmatch.Collapse(want[i]))
+		if !r.equal(a, b) && !d.add("%s, field %d: %s is not %s", at, i+1, a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *documentRule) check(want *artifact.File) (faults []string) {
+	if want.Document == nil {
+		return []string{"the reference is no document to compare with"}
+	}
+	if r.pages && want.Document.Pages == 0 {
+		faults = append(faults, "pages compares how many pages there are, which the reference does not say")
+	}
+	for _, s := range r.styles {
+		if len(r.lines(want.Document, []string{s})) == 0 {
+			faults = append(faults, fmt.Sprintf("styles names %s, which no paragraph of the reference has", shown(s)))
+		}
+	}
+	if len(faults) == 0 && r.styles == nil && (!r.paragraphs || len(r.lines(want.Document, nil)) == 0) && (!r.tables || len(tablesOf(want.Document)) == 0) {
+		faults = append(faults, "the reference has nothing of what the rubric compares: an empty document would pass")
+	}
+	return faults
+}
