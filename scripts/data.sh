@@ -71,6 +71,8 @@ else
 fi
 import bfcl bfcl "$dir/bfcl/public" "$dir/bfcl"
 import dacode dacode "$dir/dacode/public" "$dir/da-code"
+import sheetcopilot sheetcopilot "$dir/sheetcopilot/public" "$dir/SheetCopilot"
+import spreadsheetbench spreadsheetbench "$dir/spreadsheetbench"
 import mathvision mathvision "$dir/mathvision/public/rows.jsonl" "$dir/mathvision/rows.jsonl"
 import gsm8k-answers gsm8k/answers "$dir/gsm8k/public/model_solutions.jsonl" "$dir/gsm8k-answers.jsonl"
 for language in python go; do

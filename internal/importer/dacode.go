@@ -43,7 +43,7 @@ terms of their own.
 		changes: "- A row is the instruction, the files of `source`, and what is expected of `gold`.\n" +
 			"- `compare_csv` became a table, whose columns may be any of the answer's under the official rule. Under our own (`--rule own`) they are compared by name, and `ignore_order` is about whole rows, not about each column by itself.\n" +
 			"- The option `conditon_cols`, which the data set's scorer does not read, is not read either.\n" +
-			"- `compare_text` became a JSON file, `result.json`, in the place of words at an agent's end.\n" +
+			"- `compare_text` became a JSON file, `result.json`, in the place of words at an agent's end. Keys are spelled as in the instruction.\n" +
 			"- A metric passes at the better of the two bounds between which the data set scales its score, of a loss at the other if the better one is 0. Losses count down, which the data set's scorer leaves out, and logarithms are natural. Rows are joined by their id.\n" +
 			"- Rows of clusters, plots and databases are left out, each with its reason.\n",
 	}
@@ -140,8 +140,8 @@ func (s *daCodeRow) convert(o *object, c converter) (in deliverableInput, ev del
 	}
 	s.gold = path.Join("gold", s.id, path.Base(s.output))
 	in.Output = outputSpec{Type: "csv", Path: s.output}
-	ev.Reference = evalPath{path.Join(s.id, path.Base(s.output))}
-	if why = c.files.file(s.gold, evalFile(path.Join(s.id, path.Base(s.output)))); why != "" {
+	ev.Reference = evalPath{s.gold}
+	if why = c.files.file(s.gold, evalFile(s.gold)); why != "" {
 		return in, ev, why
 	}
 	header, err := c.files.header(s.gold)
@@ -158,41 +158,44 @@ func (s *daCodeRow) convert(o *object, c converter) (in deliverableInput, ev del
 
 // table is the rubric of compare_csv.
 func (s *daCodeRow) table(o *object, c converter, header []string) map[string]any {
-	names := header
-	if cols := s.options.Get("condition_cols"); cols != nil && len(cols.Items) > 0 {
-		names = nil
+	var counted []string
+	if cols := s.options.Get("condition_cols"); cols != nil {
 		for _, n := range cols.Items {
 			i, p := n.Int("condition_cols", 0, int64(len(header)-1))
 			o.problems.Note(p)
 			if p != nil {
 				return nil
 			}
-			names = append(names, header[i])
+			counted = append(counted, header[i])
 		}
 	}
-	rubric := map[string]any{"type": "table", "order": "as_is"}
+	rubric := map[string]any{"type": "table"}
+	s.order(rubric)
+	close := map[string]any{"tolerance": daCodeTolerance, "ignore_case": true}
+	switch {
+	case c.rule == OfficialRule:
+		c.count("any column")
+		rubric["match"] = "dacode"
+		if counted != nil {
+			rubric["columns"] = counted
+		}
+	case counted == nil || len(counted) == len(header):
+		rubric["columns"] = map[string]any{"*": close}
+	default:
+		columns := map[string]any{"*": map[string]any{"ignore": true}}
+		for _, name := range counted {
+			columns[name] = close
+		}
+		rubric["columns"], rubric["extra_columns"] = columns, "allow"
+	}
+	return rubric
+}
+
+// order says in a rubric whether order counts.
+func (s *daCodeRow) order(rubric map[string]any) {
 	if only(s.options.Get("ignore_order")).yes() {
 		rubric["order"] = "any"
 	}
-	if c.rule == OfficialRule {
-		c.count("any column")
-		rubric["match"] = "dacode"
-		if len(names) < len(header) {
-			rubric["columns"] = names
-		}
-		return rubric
-	}
-	close := map[string]any{"tolerance": daCodeTolerance, "ignore_case": true}
-	if len(names) == len(header) {
-		rubric["columns"] = map[string]any{"*": close}
-		return rubric
-	}
-	columns := map[string]any{"*": map[string]any{"ignore": true}}
-	for _, name := range names {
-		columns[name] = close
-	}
-	rubric["columns"], rubric["extra_columns"] = columns, "allow"
-	return rubric
 }
 
 // daCodeTolerance is how far numbers may be apart.
@@ -204,33 +207,41 @@ func (s *daCodeRow) text(o *object, c converter) (in deliverableInput, ev delive
 	if gold == nil || gold.Kind != source.Map {
 		return in, ev, "several answers are right"
 	}
+	want := &source.Node{Kind: source.Map}
+	missing := false
 	for _, f := range gold.Fields {
-		if !strings.Contains(strings.ToLower(s.instruction), strings.ToLower(strings.TrimSpace(f.Name))) {
-			c.count("unasked")
-			break
+		name := strings.TrimSpace(f.Name)
+		at := strings.Index(strings.ToLower(s.instruction), strings.ToLower(name))
+		if missing = missing || at < 0; at >= 0 && len(strings.ToLower(s.instruction)) == len(s.instruction) && len(strings.ToLower(name)) == len(name) {
+			name = s.instruction[at : at+len(name)] // as it is asked for
 		}
+		want.Fields = append(want.Fields, source.Field{Name: name, Value: f.Value})
+	}
+	if missing {
+		c.count("unasked")
 	}
 	in.Output = outputSpec{Type: "json", Path: "result.json"}
-	at := path.Join(s.id, in.Output.Path)
-	c.file(at, string(gold.JSON())+"\n")
+	at := path.Join("gold", s.id, in.Output.Path)
+	c.file(at, string(want.JSON())+"\n")
 	ev.Reference = evalPath{at}
 	ev.Rubric = map[string]any{"type": "json"}
-	if only(s.options.Get("ignore_order")).yes() {
-		ev.Rubric["order"] = "any"
-	}
+	s.order(ev.Rubric)
 	if c.rule == OfficialRule {
 		ev.Rubric["match"] = "dacode"
-		return in, ev, ""
+	} else {
+		ev.Rubric["tolerance"], ev.Rubric["ignore_case"] = daCodeTolerance, true
 	}
-	ev.Rubric["tolerance"], ev.Rubric["ignore_case"] = daCodeTolerance, true
 	return in, ev, ""
 }
 
-// daCodeMetrics are the metrics of the data set that ours equal; those with a minus sign
+// daCodeMetrics returns the metrics of the data set that ours equal; those with a minus sign
 // are losses.
-var daCodeMetrics = map[string]string{
-	"accuracy": "accuracy", "roc_auc_score": "auc", "r2": "r2", "quadratic_weighted_kappa": "quadratic_kappa",
-	"logloss_total": "-log_loss", "rmse": "-rmse", "mae": "-mae", "rmsle": "-rmsle",
+func daCodeMetrics() map[string]string {
+	return map[string]string{
+		"accuracy": "accuracy", "f1_weighted": "f1_weighted", "f1_micro": "f1_micro", "f1_macro": "f1_macro",
+		"roc_auc_score": "auc", "r2": "r2", "quadratic_weighted_kappa": "quadratic_kappa",
+		"logloss_total": "-log_loss", "rmse": "-rmse", "mae": "-mae", "rmsle": "-rmsle",
+	}
 }
 
 // metric is the rubric of compare_ml and compare_competition_ml, or why there is none.
@@ -244,7 +255,7 @@ func (s *daCodeRow) metric(header []string) (map[string]any, string) {
 			name = "f1_" + only(s.options.Get("average")).str()
 		}
 	}
-	metric, loss := strings.CutPrefix(daCodeMetrics[name], "-")
+	metric, loss := strings.CutPrefix(daCodeMetrics()[name], "-")
 	if metric == "" {
 		return nil, "it is scored by the metric " + name
 	}
@@ -291,26 +302,21 @@ func bound(n *source.Node, name string) (float64, error) {
 func daCodeRows(dir string, sum io.Writer) (func() (*object, error), error) {
 	base := beside(dir, "gold", "da_code")
 	rows, scoring := filepath.Join(base, "rows.jsonl"), map[string]*source.Node{}
-	if _, err := os.Stat(rows); errors.Is(err, fs.ErrNotExist) {
+	_, err := os.Stat(rows)
+	if errors.Is(err, fs.ErrNotExist) {
 		rows = filepath.Join(base, "configs", "task", "all.jsonl")
 		if scoring, err = byID(filepath.Join(base, "configs", "eval", "eval_all.jsonl"), sum); err != nil {
 			return nil, err
 		}
 	}
-	f, err := source.Open(rows)
+	next, err := oneFile(rows, sum)
 	if err != nil {
-		return nil, fmt.Errorf("opening the data set: %w", err)
+		return nil, err
 	}
-	in := newLines(io.TeeReader(f, sum), rows)
-	over := false
 	return func() (*object, error) {
-		if over {
-			return nil, io.EOF
-		}
-		o, err := in.next()
+		o, err := next()
 		if err != nil {
-			over = true
-			return nil, cmp.Or(f.Close(), err)
+			return nil, err
 		}
 		if id := o.node.Get("id"); id != nil && o.node.Get("eval") == nil && scoring[id.Text] != nil {
 			o.node.Fields = append(o.node.Fields, source.Field{Name: "eval", Pos: o.node.Pos, Value: scoring[id.Text]})

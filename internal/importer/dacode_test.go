@@ -14,8 +14,7 @@ import (
 // daCodeFiles is a folder in the form of DA-Code, written for these tests.
 func daCodeFiles(t *testing.T) string {
 	t.Helper()
-	at := t.TempDir()
-	for name, text := range map[string]string{
+	return folder(t, map[string]string{
 		"source/dm-csv-001/sales.csv":         "shop,sold\nA,3\nA,4\nB,1\n",
 		"source/dm-csv-001/data/notes.md":     "Each line is a sale.\n",
 		"source/dm-csv-001/result.csv":        "shop,total\n",
@@ -30,16 +29,7 @@ func daCodeFiles(t *testing.T) string {
 		"source/dm-csv-002/sales.csv":         "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
 		"gold/dm-csv-002/result.csv":          "a\n1\n",
 		"source/dm-csv-003/sales.csv":         "a\n1\n",
-	} {
-		name = filepath.Join(at, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return at
+	})
 }
 
 // daCodeTask and daCodeScoring are the parts of a row.
@@ -96,27 +86,27 @@ func TestDACode(t *testing.T) {
 	metadata := `"metadata":{"dataset":"DA-Code","hardness":"Easy","type":"Data"}}`
 	want := `{"id":"dacode/dm-csv-001",` + brief + `"output_spec":{"type":"csv","path":"result.csv"}},` +
 		`"assets":[{"path":"dm-csv-001/data","mount":"data"},{"path":"dm-csv-001/result.csv","mount":"result.csv","read_only":false},{"path":"dm-csv-001/sales.csv","mount":"sales.csv"}],` +
-		`"eval":{"reference_artifact":{"path":"dm-csv-001/result.csv"},"rubric":{"columns":["total"],"match":"dacode","order":"any","type":"table"}},` + metadata + "\n" +
+		`"eval":{"reference_artifact":{"path":"gold/dm-csv-001/result.csv"},"rubric":{"columns":["total"],"match":"dacode","order":"any","type":"table"}},` + metadata + "\n" +
 		`{"id":"dacode/di-text-001",` + brief + `"output_spec":{"type":"json","path":"result.json"}},"assets":[{"path":"di-text-001/sales.csv","mount":"sales.csv"}],` +
-		`"eval":{"reference_artifact":{"path":"di-text-001/result.json"},"rubric":{"match":"dacode","type":"json"}},` + metadata + "\n" +
+		`"eval":{"reference_artifact":{"path":"gold/di-text-001/result.json"},"rubric":{"match":"dacode","type":"json"}},` + metadata + "\n" +
 		`{"id":"dacode/ml-competition-001",` + brief + `"output_spec":{"type":"csv","path":"sub.csv"}},"assets":[{"path":"ml-competition-001/train.csv","mount":"train.csv"}],` +
-		`"eval":{"reference_artifact":{"path":"ml-competition-001/sub.csv"},"rubric":{"at_most":0.1,"id":"id","metric":"rmsle","target":"y","type":"metric"}},` + metadata + "\n"
+		`"eval":{"reference_artifact":{"path":"gold/ml-competition-001/sub.csv"},"rubric":{"at_most":0.1,"id":"id","metric":"rmsle","target":"y","type":"metric"}},` + metadata + "\n"
 	if diff := cmp.Diff(want, read(t, dir, "tasks.jsonl")); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	for name, text := range map[string]string{
-		"eval/di-text-001/result.json":        `{"best shop":["A"]}` + "\n",
-		"eval/dm-csv-001/result.csv":          "shop,total\nA,7\nB,1\n",
-		"assets/dm-csv-001/data/notes.md":     "Each line is a sale.\n",
-		"eval/ml-competition-001/sub.csv":     "id,y\n2,0.5\n3,0.25\n",
-		"assets/di-text-001/sales.csv":        "shop,sold\nA,3\n",
-		"assets/ml-competition-001/train.csv": "id,y\n1,0.5\n",
+		"eval/gold/di-text-001/result.json":    `{"Best Shop":["A"]}` + "\n",
+		"eval/gold/dm-csv-001/result.csv":      "shop,total\nA,7\nB,1\n",
+		"assets/dm-csv-001/data/notes.md":      "Each line is a sale.\n",
+		"eval/gold/ml-competition-001/sub.csv": "id,y\n2,0.5\n3,0.25\n",
+		"assets/di-text-001/sales.csv":         "shop,sold\nA,3\n",
+		"assets/ml-competition-001/train.csv":  "id,y\n1,0.5\n",
 	} {
 		if got := read(t, dir, name); got != text {
 			t.Errorf("%s is %q", name, got)
 		}
 	}
-	for _, name := range []string{"eval/ml-cluster-001", "assets/plot-bar-001", "assets/dm-csv-001/.DS_Store"} {
+	for _, name := range []string{"eval/gold/ml-cluster-001", "assets/plot-bar-001", "assets/dm-csv-001/.DS_Store"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			t.Errorf("the pack has %s", name)
 		}

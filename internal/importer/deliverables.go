@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"securebench/internal/importer/packdir"
+	"securebench/internal/source"
 )
 
 // deliverableFamily is the family of rows whose answers are files.
@@ -203,6 +204,31 @@ func (m *materials) put(out *packdir.Set, wanted bool) error {
 	return nil
 }
 
+// oneFile returns a function that returns row after row of a file in the folder of a data
+// set, and then io.EOF.
+func oneFile(name string, sum io.Writer) (func() (*object, error), error) {
+	f, err := source.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("opening the data set: %w", err)
+	}
+	next, err := rowsOf(io.TeeReader(f, sum), name, true)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	over := false
+	return func() (*object, error) {
+		if over {
+			return nil, io.EOF
+		}
+		o, err := next()
+		if err != nil {
+			over = true
+			return nil, cmp.Or(f.Close(), err)
+		}
+		return o, nil
+	}, nil
+}
+
 // beside returns the folder of a data set whose input is a file, or a folder that has what
 // is named itself or in one of some folders.
 func beside(input string, has string, below ...string) string {
@@ -220,5 +246,5 @@ func beside(input string, has string, below ...string) string {
 
 // deliverables are the formats whose input is a file of rows or the folder around it.
 func deliverables(format string) bool {
-	return slices.Contains([]string{DACode}, format)
+	return slices.Contains([]string{DACode, SheetCopilot, SpreadsheetBench}, format)
 }

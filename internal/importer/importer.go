@@ -47,6 +47,9 @@ const (
 	CodeContests = "codecontests"
 	// DACode is tasks of data analysis whose result is a file.
 	DACode = "dacode"
+	// SheetCopilot and SpreadsheetBench are changes of workbooks.
+	SheetCopilot     = "sheetcopilot"
+	SpreadsheetBench = "spreadsheetbench"
 	// LLMBar, PandaLM and JudgeBench are pairs of answers.
 	LLMBar     = "llmbar"
 	PandaLM    = "pandalm"
@@ -61,7 +64,7 @@ const (
 
 // Formats lists the formats that [Import] reads, packs first.
 func Formats() []string {
-	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, MathVision, APPS, CodeContests, LLMBar, PandaLM, JudgeBench, DACode, Harbor, TerminalBench, GSM8KAnswers}
+	return []string{HumanEval, MBPP, GSM8K, TruthfulQA, QuixBugs, Exercism, SWEBench, EvoEval, HumanEvalX, ClassEval, BFCL, MathVision, APPS, CodeContests, LLMBar, PandaLM, JudgeBench, DACode, SheetCopilot, SpreadsheetBench, Harbor, TerminalBench, GSM8KAnswers}
 }
 
 // The defaults of [Options].
@@ -213,7 +216,7 @@ type dataset struct {
 
 // datasets lists the sources of packs.
 func datasets() []dataset {
-	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), mathVision(), apps(), codeContests(), llmBar(), pandaLM(), judgeBench(), daCode()}
+	return []dataset{humanEval(), mbpp(), gsm8k(), truthfulQA(), quixBugs(), exercism(), evoEval(), humanEvalX(), classEval(), bfcl(), mathVision(), apps(), codeContests(), llmBar(), pandaLM(), judgeBench(), daCode(), sheetCopilot(), spreadsheetBench()}
 }
 
 // converter is what a conversion may use besides the row itself.

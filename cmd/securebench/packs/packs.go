@@ -221,8 +221,8 @@ func (g group) importCommand() *cobra.Command {
 
 FILE is the data set's own JSON lines file; for harbor and terminal-bench it is
 a task's folder, or a folder of such folders, for bfcl a file or the folder
-bfcl_eval/data of its repository, and for dacode a file with the folders source and gold
-beside it, or the repository. Tasks that cannot be imported are
+bfcl_eval/data of its repository, and for dacode, sheetcopilot and spreadsheetbench a file
+with the folders of files beside it, or the repository. Tasks that cannot be imported are
 listed with the reason. The output folder gets a manifest, the
 rows, and ATTRIBUTION.md with licence and source; gsm8k-answers gives files for
 --agent replay instead.`,

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -209,7 +211,11 @@ func (u *unpacker) zip(name string, at io.ReaderAt, size int64, depth int) {
 	}
 	directory.left = -1
 	z.RegisterDecompressor(zipBzip2, func(r io.Reader) io.ReadCloser { return io.NopCloser(bzip2.NewReader(r)) })
+	document := isDocument(z)
 	for _, f := range z.File {
+		if document && (strings.HasSuffix(f.Name, ".xml") || strings.HasSuffix(f.Name, ".rels")) {
+			continue // what documents of one program have in common says nothing
+		}
 		if u.members++; u.members > maxMembers || u.left <= 0 {
 			return
 		}
@@ -218,6 +224,13 @@ func (u *unpacker) zip(name string, at io.ReaderAt, size int64, depth int) {
 			_ = r.Close() // nothing is written
 		}
 	}
+}
+
+// isDocument reports whether an archive is a document of an office program.
+func isDocument(z *zip.Reader) bool {
+	return slices.ContainsFunc(z.File, func(f *zip.File) bool {
+		return f.Name == "[Content_Types].xml" || f.Name == "META-INF/manifest.xml"
+	})
 }
 
 // counted bounds how much is read of an archive's directory, which is kept in memory;

@@ -82,3 +82,26 @@ func TestBombs(t *testing.T) {
 	}}
 	u.content("", bytes.NewReader(deep), 0)
 }
+
+// TestDocuments: what office programs put into each document is not looked at, and what its
+// author put there is; a document is known whole.
+func TestDocuments(t *testing.T) {
+	for name, want := range map[string]int{"[Content_Types].xml": 2, "META-INF/manifest.xml": 2, "manifest.xml": 4} {
+		var file bytes.Buffer
+		z := zip.NewWriter(&file)
+		for _, member := range []string{name, "xl/theme/theme1.xml", "xl/media/tests.txt"} {
+			w, err := z.Create(member)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(w, "a text of some length, as every document has it")
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		if err := Walk(bytes.NewReader(file.Bytes()), int64(file.Len()), "sum", func(string, []byte, Marks) { found++ }); err != nil || found != want {
+			t.Errorf("%s: %d looks, want %d: %v", name, found, want, err)
+		}
+	}
+}
