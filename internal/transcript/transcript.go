@@ -19,6 +19,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/pipeline/record"
 	"securebench/internal/redact"
+	"securebench/internal/task"
 	"securebench/internal/trajectory"
 	"securebench/internal/verdict"
 )
@@ -179,6 +180,21 @@ func (b *builder) prompt() {
 	if len(hidden) > 0 {
 		b.add("not shown to the agent", "", strings.Join(hidden, ", "))
 	}
+}
+
+// Texts returns what was asked and what was answered, as far as the record has it, which
+// is nothing that the agent did not see. They are not escaped.
+func Texts(l *record.Line) (asked, answered string) {
+	var values []string
+	for _, r := range l.Summary {
+		if !r.Redacted && r.Digest == "" {
+			values = append(values, plainJSON(r.Value))
+		}
+	}
+	if l.Candidate.Kind != task.Workspace {
+		answered = l.Candidate.Shown
+	}
+	return strings.Join(values, "\n"), answered
 }
 
 // plainJSON is a value as a reader wants it: a string is its text, and anything

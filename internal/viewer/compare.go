@@ -133,10 +133,6 @@ func (l *Library) Compare(ctx context.Context, by url.Values) (*Compared, error)
 // compare compares the runs at paths.
 func (l *Library) compare(ctx context.Context, paths []string, summaries []Summary, allow []string) (*Compared, error) {
 	out := &Compared{Runs: summaries}
-	allowed, err := compare.ParseKinds(allow, compare.Allowable())
-	if err != nil {
-		return nil, err
-	}
 	var runs []*earlier.Run
 	for i, path := range paths {
 		run, err := earlier.Open(ctx, path, l.options.Trust)
@@ -152,6 +148,16 @@ func (l *Library) compare(ctx context.Context, paths []string, summaries []Summa
 	}
 	if len(out.Refused) > 0 {
 		return out, nil
+	}
+	return compareRuns(runs, summaries, allow)
+}
+
+// compareRuns compares runs that verified.
+func compareRuns(runs []*earlier.Run, summaries []Summary, allow []string) (*Compared, error) {
+	out := &Compared{Runs: summaries}
+	allowed, err := compare.ParseKinds(allow, compare.Allowable())
+	if err != nil {
+		return nil, err
 	}
 	rep, err := compare.Compare(runs, compare.Options{Allowed: allowed, Resamples: resamples, Seed: seed})
 	if different, ok := errors.AsType[*compare.DifferentError](err); ok {

@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -19,7 +20,7 @@ func pairOfRuns(t testing.TB) string {
 		m := newMaker(t, filepath.Join(dir, name), 300)
 		m.name = "pack"
 		m.change = func(_ *record.Dir, l *record.Line) {
-			l.TaskID = strings.Replace(attacks()[1], mark, "", 1) + l.TaskID
+			l.TaskID = attacks()[1] + l.TaskID
 			switch {
 			case name == "before":
 			case l.Index == 1, l.Index == 2, l.Index == 203:
@@ -69,6 +70,91 @@ func TestCompareRefused(t *testing.T) {
 	c, err := l.Compare(t.Context(), url.Values{"runs": {"A b/one\nchanged"}})
 	if err != nil || len(c.Refused) != 1 || !strings.Contains(c.Refused[0].What, "does not verify") || c.Refused[0].Kind != "" || len(c.Grid) > 0 {
 		t.Errorf("%v: %+v", err, c)
+	}
+}
+
+// TestCompareAlone: a folder has the comparisons of its runs, as the server does, with what
+// stands against one; and nothing of the operator's.
+func TestCompareAlone(t *testing.T) {
+	browsertest.Program(t)
+	dir := pairOfRuns(t)
+	other := newMaker(t, filepath.Join(dir, "version"), 300)
+	other.name = "pack"
+	other.change = func(_ *record.Dir, l *record.Line) { l.TaskID = attacks()[1] + l.TaskID }
+	other.build = "another build"
+	other.make()
+	newMaker(t, filepath.Join(dir, "elsewhere"), 3).make()
+	l, err := OpenLibrary(dir, trusting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := "file://" + filepath.Join(exported(t, dir), "index.html")
+	b := browsertest.Open(t, address, 1000, 800)
+	b.Until(shown + " && document.querySelectorAll('tbody tr').length === 4")
+	if got := b.Text("Array.from(document.querySelectorAll('tbody input'), (e) => e.getAttribute('aria-label')).join()"); got != "compare after,compare before,compare version" {
+		t.Error(got)
+	}
+	for _, name := range []string{"before", "after"} {
+		b.Eval(fmt.Sprintf("document.querySelector('[aria-label=\"compare %s\"]').click()", name), nil)
+		b.Until(fmt.Sprintf("location.hash.includes('%s')", name))
+	}
+	b.Until("document.querySelector('main a.button')")
+	b.Eval("document.querySelector('main a.button').click()", nil)
+	b.Until(shown + " && document.querySelector('#tasks tbody')")
+	inert := func(where string) {
+		t.Helper()
+		var found []string
+		if b.Eval(strange, &found); len(found) > 0 {
+			t.Errorf("%s: %.600q", where, found)
+		}
+	}
+	inert("a comparison")
+	for text, want := range map[string]string{"": "300", "show=changed": "4", "show=gained": "1", "show=lost": "3", "show=__proto__": "300", "show=lost&q=task%2F203": "1", "q=short_answer&page=2": "150", "q=%00": "0", "page=3": "300", "page=x": "300"} {
+		by, err := url.ParseQuery(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by.Set("runs", "after\nbefore")
+		c, err := l.Compare(t.Context(), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := []string{}
+		for _, r := range c.Grid {
+			rows = append(rows, fmt.Sprint(r.Task, r.Cells[1].Change))
+		}
+		served := fmt.Sprintf("%d %d %d %s", c.Found, c.Page, c.Pages, strings.Join(rows, ","))
+		one := map[string]string{}
+		for k := range by {
+			one[k] = by.Get(k)
+		}
+		asks, err := json.Marshal(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var alone string
+		b.Eval(fmt.Sprintf("sb.source.compare(%s).then((c) => [c.found, c.page, c.pages, c.grid.map((r) => r.task + (r.cells[1].change || 0)).join()].join(' '))", asks), &alone)
+		if served != alone || !strings.HasPrefix(served, want+" ") {
+			t.Errorf("%s: %.100s, served %.100s", text, alone, served)
+		}
+	}
+	if got := b.Text("document.querySelector('section table').textContent"); !strings.Contains(got, "−0.7 points") || !strings.Contains(got, "1 gained, 3 lost") {
+		t.Error(got)
+	}
+	for at, there := range map[string]string{
+		"after%0Aversion":                "document.querySelector('h1').textContent === 'These runs were not given the same' && document.querySelector('main a.button')",
+		"after%0Aversion&allow=verifier": "document.querySelector('.banner')?.textContent?.startsWith('ALLOWED')",
+		"after%0Aelsewhere":              "document.querySelector('.banner')?.textContent === 'this folder has no comparison of these runs'",
+		"after%0Aafter":                  "document.querySelector('.banner')?.textContent === 'this folder has no comparison of these runs'",
+		"after%0Abefore%0Aversion":       "document.querySelector('.banner')?.textContent === 'this folder has no comparison of these runs'",
+		"..%2F..%2Fx%0A" + "__proto__":   "document.querySelector('.banner')?.textContent === 'this folder has no comparison of these runs'",
+	} {
+		b.Eval(fmt.Sprintf("location.hash = '#/'; location.hash = '#/compare?runs=%s'", at), nil)
+		b.Until(shown + " && " + there)
+		inert(at)
+	}
+	if len(b.Faults) > 0 {
+		t.Errorf("faults %.500v", b.Faults)
 	}
 }
 

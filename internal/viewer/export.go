@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/earlier"
 	"securebench/internal/evidence"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -41,12 +42,21 @@ func (l *Library) Export(ctx context.Context, dir, version string) (err error) {
 	defer func() { err = errors.Join(err, root.Close()) }()
 	e := &export{root: root, ids: map[string]bool{}}
 	list := List{Runs: []Summary{}}
+	p := &pairs{export: e, trust: l.options.Trust, opened: map[string]*earlier.Run{}}
 	for _, s := range l.List().Runs {
 		summary, err := l.exportRun(ctx, e, s.ID)
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", redact.Quote(s.ID), err)
 		}
 		list.Runs = append(list.Runs, summary)
+		at, err := l.path(s.ID)
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", redact.Quote(s.ID), err)
+		}
+		p.paths = append(p.paths, at)
+	}
+	if err := p.write(ctx, &list); err != nil {
+		return err
 	}
 	if err := e.data("list", list); err != nil {
 		return err

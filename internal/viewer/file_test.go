@@ -207,10 +207,13 @@ func large(t *testing.T, address, id string) {
 		t.Helper()
 		var took float64
 		b.Eval(fmt.Sprintf(`(async () => {
-			const l = Array.from(document.querySelectorAll('#attempts label')).find((l) => l.textContent.startsWith(%q)), e = l.querySelector('input, select'), began = performance.now();
-			e.value = %q;
-			e.dispatchEvent(new Event(e.tagName === 'INPUT' ? 'input' : 'change'));
-			while (document.querySelector('#attempts .found').textContent !== %q) await new Promise((done) => setTimeout(done, 1));
+			const l = Array.from(document.querySelectorAll('#attempts label')).find((l) => l.textContent.trim().startsWith(%q)), e = l.querySelector('input, select'), began = performance.now();
+			if (e.type === 'checkbox') e.click();
+			else {
+				e.value = %q;
+				e.dispatchEvent(new Event(e.tagName === 'INPUT' ? 'input' : 'change'));
+			}
+			while (document.querySelector('#attempts .found').textContent.split(';')[0] !== %q) await new Promise((done) => setTimeout(done, 1));
 			return performance.now() - began;
 		})()`, label, value, want), &took)
 		t.Logf("%s %q within %.0f ms", label, value, took)
@@ -219,6 +222,9 @@ func large(t *testing.T, address, id string) {
 	set("family", "multiple_choice", "0 of 10000 attempts")
 	set("outcome", "", "5000 of 10000 attempts")
 	set("search", "TASK/999", "6 of 10000 attempts") // 999 and 999[13579]
+	set("search", "what answer 999", "0 of 10000 attempts")
+	set("in prompts and answers", "", "14 of 10000 attempts")
+	set("in prompts and answers", "", "0 of 10000 attempts")
 	set("search", "", "5000 of 10000 attempts")
 	b.Eval("document.querySelector('#attempts .pager').children[3].click()", nil)
 	b.Until("document.querySelector('#attempts tbody a').textContent === 'task/201'")

@@ -25,7 +25,7 @@ const (
 	maxDepth   = 8
 	maxFolders = 100_000
 	maxRuns    = 5000
-	maxKept    = 1_000_000
+	maxKept    = 1_000_000 // with texts in proportion
 	checkers   = 2
 )
 
@@ -242,7 +242,7 @@ func (l *Library) check(ctx context.Context, s *shelf) error {
 	summary.ID, summary.Path = s.summary.ID, s.summary.Path
 	s.summary, s.rows = summary, 0
 	if run != nil {
-		s.rows = len(run.Rows)
+		s.rows = run.weight()
 	}
 	l.tell()
 	l.putAway(s)
@@ -283,6 +283,8 @@ type List struct {
 	Dir  string    `json:"dir"`
 	Runs []Summary `json:"runs"`
 	More bool      `json:"more,omitzero"`
+	// Compared are the pairs of runs whose comparison is in a folder, by id.
+	Compared [][2]string `json:"compared,omitzero"`
 }
 
 // List returns the runs, of which some may not be checked yet.

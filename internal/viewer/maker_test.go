@@ -40,7 +40,8 @@ type runMaker struct {
 	key      attest.PrivateKey
 	// change changes the record of an attempt before it is written.
 	change func(d *record.Dir, l *record.Line)
-	open   bool // it is not signed
+	open   bool   // it is not signed
+	build  string // that scores
 }
 
 func newMaker(t testing.TB, dir string, tasks int) *runMaker {
@@ -97,7 +98,7 @@ func (m *runMaker) begin() *record.Dir {
 	man := record.Manifest{
 		Format: record.ManifestFormat, RunID: m.name, Started: "2026-01-02T03:04:05Z", Agent: m.name, Pack: record.PackInfo{ID: m.name, Version: 1},
 		Planned: record.Planned{Tasks: m.tasks, Attempts: m.attempts}, Images: map[string]string{}, Labels: []string{}, Version: "test", SaltDigest: d.SaltDigest(), ResumedFrom: []record.Resumption{},
-		Digests: record.RunDigests{Manifest: p.Manifest, Public: sum("public"), Config: digest.Bytes(config), Verifier: sum("v"),
+		Digests: record.RunDigests{Manifest: p.Manifest, Public: sum("public"), Config: digest.Bytes(config), Verifier: sum("v" + m.build),
 			Pack: salt.Keyed("pack", "", []byte(p.Sum())), Assets: salt.Keyed("assets", "", []byte(p.PublicAssets+p.EvalAssets))},
 	}
 	m.check(d.WriteManifest(&man))

@@ -19,6 +19,8 @@ type Found struct {
 	Pages  int                `json:"pages"`
 	Rows   []Row              `json:"rows"`
 	Facets map[string][]Facet `json:"facets"`
+	// Cut says that of long texts a part was searched.
+	Cut bool `json:"cut,omitzero"`
 }
 
 // Facet is a value of a column, and how many attempts of the run have it.
@@ -53,20 +55,32 @@ func columns() []column {
 
 // Query finds attempts of the run.
 func (r *Run) Query(by url.Values) Found {
-	out := query(r.Rows, by)
-	out.Facets = r.facets
+	var lines []line
+	if by.Get("in") == inTexts {
+		lines = r.lines
+	}
+	out := query(r.Rows, lines, by)
+	out.Facets, out.Cut = r.facets, lines != nil && r.cut && by.Get("q") != ""
 	return out
 }
 
+// inTexts as the parameter "in" also searches what was asked and what was answered.
+const inTexts = "texts"
+
 // query returns the page of attempts that the parameters of an address ask for: words
 // that must all occur (q), a value for a column, an order (sort, with a minus before it
-// for the other way) and a page.
-func query(rows []Row, by url.Values) Found {
+// for the other way) and a page. The lines of the rows, if they are given, have texts in
+// which the words may occur as well.
+func query(rows []Row, lines []line, by url.Values) Found {
 	words := strings.Fields(strings.ToLower(by.Get("q")))
 	out := Found{Total: len(rows), Rows: []Row{}}
 	var found []Row
 	for i := range rows {
-		if rows[i].has(words) && rows[i].is(by) {
+		var more texts
+		if lines != nil {
+			more = lines[i].texts
+		}
+		if rows[i].is(by) && rows[i].has(words, more) {
 			found = append(found, rows[i])
 		}
 	}
@@ -80,13 +94,13 @@ func query(rows []Row, by url.Values) Found {
 	return out
 }
 
-// has reports whether all words occur in the row.
-func (r *Row) has(words []string) bool {
+// has reports whether all words occur in the row or in more texts of it.
+func (r *Row) has(words []string, more texts) bool {
 	if len(words) == 0 {
 		return true
 	}
 	text := strings.ToLower(strings.Join(slices.Concat([]string{r.Task, r.Family, r.Outcome, r.Reason, r.Containment}, r.Tags), "\n"))
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) && !more.have(w) })
 }
 
 // is reports whether the row has the values that are asked for.

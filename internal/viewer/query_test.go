@@ -57,7 +57,7 @@ func TestQuery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := asked(query(rows, by)); got != want {
+		if got := asked(query(rows, nil, by)); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
@@ -71,6 +71,6 @@ func TestQuery(t *testing.T) {
 func BenchmarkQuery(b *testing.B) {
 	rows, by := manyRows(10_000), url.Values{"q": {"task/99 failed"}, "sort": {"-time"}, "family": {"two"}}
 	for b.Loop() {
-		query(rows, by)
+		query(rows, nil, by)
 	}
 }

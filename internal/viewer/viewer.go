@@ -54,6 +54,7 @@ type Run struct {
 	Rows    []Row // in the order of the report
 	path    string
 	lines   []line // of the rows
+	cut     bool   // some of their texts
 	facets  map[string][]Facet
 	byKey   map[string]int
 	salt    *digest.Salt
@@ -71,6 +72,7 @@ type line struct {
 	digest  string
 	passed  bool   // as it claims
 	counted string // the outcome of a record that contradicts itself, "" for any other
+	texts   texts
 }
 
 // Add adds a record.
@@ -94,10 +96,11 @@ type Options struct {
 // Load checks and counts the run at a path.
 func Load(ctx context.Context, path string, o Options) (_ *Run, err error) {
 	var attempts []report.Attempt
-	lines := Lines{}
+	lines, found := Lines{}, index{limit: mostSearched, most: maxSearched}
 	dir, res, signer, err := evidence.OpenVerified(ctx, path, o.Trust, evidence.Options{Each: func(e record.Entry) {
 		attempts = append(attempts, report.NewAttempt(e))
 		lines.Add(e)
+		found.add(lines, e)
 	}})
 	if err != nil {
 		return nil, err
@@ -115,7 +118,7 @@ func Load(ctx context.Context, path string, o Options) (_ *Run, err error) {
 		b.Add(at)
 	}
 	r := NewRun(b.Report(), res, lines, o.Families)
-	r.path, r.pack = path, with
+	r.path, r.pack, r.cut = path, with, found.cut
 	if salt, err := record.ReadSalt(dir, res.Manifest.SaltDigest); err == nil && !res.Published {
 		r.salt = &salt
 	}

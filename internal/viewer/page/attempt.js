@@ -74,7 +74,7 @@
       const parts = chaptersOf(whole.attempt), step = (name, to) => (to ? sb.h("a", { href: sb.address("attempt", [id, to]), class: "button", rel: name === "previous" ? "prev" : "next" }, name) : sb.h("span", { class: "button off" }, name));
       sb.crumbs([[sb.foreign(run.summary.path), sb.address("run", [id])], [sb.foreign(whole.row.task), null]]);
       sb.title(whole.row.task);
-      const jump = (name) => (e) => { e.preventDefault(); sb.go("attempt", [id, key], Object.assign({}, by, { at: name })); scrollTo(name); };
+      const jump = (name) => (e) => { e.preventDefault(); if (by.at === name) scrollTo(name); else sb.go("attempt", [id, key], Object.assign({}, by, { at: name })); };
       sb.fill(main, sb.h("h1", {}, sb.foreign(whole.row.task)), sb.h("p", { class: "line" }, sb.state(run.summary.state), " ", sb.h("span", { class: "soft" }, "is what can be said of the run")),
         (run.view.banners || []).map((b) => sb.h("p", { class: "banner", role: "alert" }, sb.mixed(b))),
         sb.h("nav", { class: "steplinks", "aria-label": "attempts" }, step("previous", whole.previous), step("next", whole.next)),

@@ -24,7 +24,7 @@
     const go = (change) => sb.go("run", [id], Object.assign({}, by, { page: "" }, change));
 
     function drawControls(facets) {
-      sb.fill(controls, sb.search("search", by.q, (q) => go({ q: q })),
+      sb.fill(controls, sb.search("search", by.q, (q) => go({ q: q })), sb.check("in prompts and answers", by.in === "texts", (on) => go({ in: on ? "texts" : "" })),
         ["outcome", "reason", "family", "basis", "containment", "tag"].map((name) => (facets[name].length > 1 || by[name]) ?
           sb.choice(name === "tag" ? "tag or label" : name, facets[name], by[name], (v) => go({ [name]: v })) : null));
     }
@@ -32,7 +32,7 @@
       const mine = ++asked, answer = await sb.source.attempts(id, by);
       if (mine !== asked) return;
       if (first || !controls.contains(document.activeElement)) drawControls(answer.facets);
-      found.textContent = answer.found + " of " + sb.plural(answer.total, "attempt");
+      found.textContent = answer.found + " of " + sb.plural(answer.total, "attempt") + (answer.cut ? "; of long texts, a part was searched" : "");
       sb.redraw(results, () => [answer.rows.length ? sb.table("attempts", columns, answer.rows, by.sort || "", (sort) => go({ sort: sort })) : null,
         sb.pager(answer.page, answer.pages, (page) => go({ page: page }))]);
     }

@@ -29,7 +29,7 @@
   }
 
   sb.views.compare = function (main, state) {
-    let by = state.params, asked = 0;
+    let by = state.params, asked = 0, drawn = ""; // what is compared on the page
     const go = (change) => sb.go("compare", [], Object.assign({}, by, { page: "" }, change));
     const controls = sb.h("form", { class: "filters", on: { submit: (e) => e.preventDefault() } }), found = sb.h("p", { class: "found", "aria-live": "polite" }), results = sb.h("div");
 
@@ -44,13 +44,14 @@
         .concat(c.runs.map((run, i) => ({ name: letter(i), cell: (r) => cell(r.cells[i], run, r) })));
       sb.redraw(results, () => [c.grid && c.grid.length ? sb.table("tasks", columns, c.grid) : null, sb.pager(c.page, c.pages, (page) => go({ page: page }))]);
     }
-    async function load(whole) {
-      const mine = ++asked, c = await sb.source.compare(by);
+    async function load() {
+      const mine = ++asked, of = JSON.stringify([by.runs, by.allow]), c = await sb.source.compare(by);
       if (mine !== asked) return;
       sb.crumbs([["comparison", null]]);
       sb.title("Comparison");
       if (c.refused) return refused(c);
-      if (whole) {
+      if (drawn !== of || !main.contains(results)) {
+        drawn = of;
         const choice = sb.h("select", { on: { change: () => go({ show: choice.value }) } }, shows.map(([value, name]) => sb.h("option", { value: value }, name)));
         for (const [i, o] of Array.from(choice.options).entries()) o.value = shows[i][0];
         choice.value = by.show || "";
@@ -63,10 +64,6 @@
       }
       drawGrid(c);
     }
-    return { ready: load(true), update: (params) => {
-      const whole = params.runs !== by.runs || params.allow !== by.allow;
-      by = params;
-      return load(whole);
-    } };
+    return { ready: load(), update: (params) => { by = params; return load(); } };
   };
 }

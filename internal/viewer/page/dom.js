@@ -101,6 +101,9 @@ const sb = {};
       sb.h("thead", { role: "rowgroup" }, sb.h("tr", { role: "row" }, head)), sb.h("tbody", { role: "rowgroup" }, body)));
   };
 
+  // plain is a text of an address as what can be seen of it: it is nobody's words.
+  const plain = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, "\ufffd");
+
   // choice is a list of values to filter by.
   sb.choice = function (label, facets, value, changed) {
     const select = sb.h("select", { "data-focus": "filter " + label, on: { change: () => changed(select.value) } }, sb.h("option", { value: "" }, "all"));
@@ -110,7 +113,7 @@ const sb = {};
       select.append(option);
     }
     if (value && !facets.some((f) => f.value === value)) {
-      const option = sb.h("option", {}, value + " (0)");
+      const option = sb.h("option", {}, plain(value) + " (0)");
       option.value = value;
       select.append(option);
     }
@@ -127,6 +130,13 @@ const sb = {};
     } } });
     input.value = value || "";
     return sb.h("label", { class: "search" }, sb.h("span", {}, label), input);
+  };
+
+  // check is a choice between yes and no.
+  sb.check = function (label, on, changed) {
+    const box = sb.h("input", { type: "checkbox", "data-focus": "check " + label, on: { change: () => changed(box.checked) } });
+    box.checked = on;
+    return sb.h("label", { class: "check" }, box, " ", sb.h("span", {}, label));
   };
 
   // pager leads through pages.

@@ -36,7 +36,11 @@
     return Array.from(counts, ([value, attempts]) => ({ value: value, attempts: attempts })).sort((a, b) => (a.value < b.value ? -1 : 1));
   }
 
-  const columns = (picked, pick) => [
+  // A server compares any runs, and a folder has some pairs of them.
+  const can = (list, id) => sb.source.compare && (sb.source.live || (list.compared || []).some((p) => p.includes(id)));
+  const ready = (list, picked) => picked.length > 1 && (sb.source.live || (picked.length === 2 && list.compared.some((p) => picked.every((id) => p.includes(id)))));
+
+  const columns = (list, picked, pick) => [
     { name: "run", sort: "path", cell: (r) => [sb.h("a", { href: sb.address("run", [r.id]) }, sb.foreign(r.path)), r.run_id && r.run_id !== r.path ? sb.h("div", { class: "soft" }, sb.foreign(r.run_id)) : null] },
     { name: "state", sort: "state", cell: (r) => sb.state(r.state) },
     { name: "pack", sort: "pack", cell: (r) => r.pack ? [sb.foreign(r.pack), sb.h("span", { class: "soft" }, " version " + r.version)] : null },
@@ -44,7 +48,8 @@
     { name: "rate, 95 % interval", sort: "rate", cell: (r) => sb.scores(r) },
     { name: "attempts", number: true, cell: (r) => r.recorded + " / " + r.planned },
     { name: "began (UTC)", sort: "started", cell: (r) => when(r) },
-    sb.source.compare ? { name: "compare", cell: (r) => {
+    list.runs.some((r) => can(list, r.id)) ? { name: "compare", cell: (r) => {
+      if (!can(list, r.id)) return null;
       const box = sb.h("input", { type: "checkbox", "aria-label": "compare " + r.path, "data-focus": "compare " + r.id, on: { change: () => pick(r.id, box.checked) } });
       box.checked = picked.includes(r.id);
       return box;
@@ -65,8 +70,9 @@
     function draw() {
       const runs = chosen(list.runs, by);
       found.textContent = runs.length + " of " + sb.plural(list.runs.length, "run") + (list.more ? "; there are more than are listed" : "");
-      sb.fill(compared, picked().length > 1 ? sb.h("a", { class: "button", href: sb.address("compare", [], { runs: picked().join("\n") }) }, "compare " + sb.plural(picked().length, "run")) : sb.source.compare ? sb.h("span", { class: "soft" }, "Choose two or more runs to compare them.") : null);
-      sb.redraw(results, () => runs.length ? sb.table("runs", columns(picked(), pick), runs, by.sort || "path", (sort) => go({ sort: sort })) : null);
+      sb.fill(compared, ready(list, picked()) ? sb.h("a", { class: "button", href: sb.address("compare", [], { runs: picked().join("\n") }) }, "compare " + sb.plural(picked().length, "run")) :
+        list.runs.some((r) => can(list, r.id)) ? sb.h("span", { class: "soft" }, sb.source.live ? "Choose two or more runs to compare them." : "Choose two runs of a pack to compare them.") : null);
+      sb.redraw(results, () => runs.length ? sb.table("runs", columns(list, picked(), pick), runs, by.sort || "path", (sort) => go({ sort: sort })) : null);
     }
     function drawControls() {
       sb.fill(controls, sb.search("search", by.q, (q) => go({ q: q })),

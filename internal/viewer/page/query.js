@@ -16,7 +16,8 @@
     return texts.get(r);
   }
 
-  const has = (r, words) => words.length === 0 || words.every((w) => textOf(r).includes(w));
+  // more(r) has other texts of a row, in lower case.
+  const has = (r, words, more) => words.length === 0 || words.every((w) => textOf(r).includes(w) || (more && more(r).includes(w)));
 
   function facets(rows) {
     if (counted.has(rows)) return counted.get(rows);
@@ -30,12 +31,22 @@
     return out;
   }
 
-  sb.query = function (rows, by) {
+  sb.query = function (rows, by, more) {
     const words = (by.q || "").toLowerCase().split(/\s+/).filter(Boolean);
-    const found = rows.filter((r) => has(r, words) && Object.entries(columns).every(([name, values]) => !by[name] || values(r).includes(by[name])));
+    const found = rows.filter((r) => Object.entries(columns).every(([name, values]) => !by[name] || values(r).includes(by[name])) && has(r, words, more));
     const sort = by.sort || "", down = sort.startsWith("-"), of = Object.hasOwn(orders, sort.replace(/^-/, "")) && orders[sort.replace(/^-/, "")];
     if (of) found.sort((a, b) => (down ? less(of(b), of(a)) : less(of(a), of(b))));
     const pages = Math.max(1, Math.ceil(found.length / perPage)), page = Math.min(Math.max(parseInt(by.page, 10) || 1, 1), pages);
     return { total: rows.length, found: found.length, page: page, pages: pages, rows: found.slice((page - 1) * perPage, page * perPage), facets: facets(rows) };
+  };
+
+  // tasks finds those of a comparison: all, those that changed, or those that one of the
+  // runs gained or lost.
+  sb.tasks = function (c, by) {
+    const words = (by.q || "").toLowerCase().split(/\s+/).filter(Boolean), all = c.grid || [];
+    const ways = { changed: (n) => n !== 0, gained: (n) => n === 1, lost: (n) => n === -1 }, way = Object.hasOwn(ways, by.show || "") && ways[by.show];
+    const found = all.filter((r) => (!way || r.cells.some((cell) => way(cell.change || 0))) && words.every((w) => (r.task + "\n" + r.family).toLowerCase().includes(w)));
+    const pages = Math.max(1, Math.ceil(found.length / perPage)), page = Math.min(Math.max(parseInt(by.page, 10) || 1, 1), pages);
+    return Object.assign({}, c, { total: all.length, found: found.length, page: page, pages: pages, grid: found.slice((page - 1) * perPage, page * perPage) });
   };
 }

@@ -44,12 +44,34 @@
 
   // kept answers from what was written: get(name) returns the value of a name.
   function kept(get) {
-    const run = (id) => get("run/" + id);
+    const run = (id) => get("run/" + id), texts = new Map();
+
+    // textsOf reads what was asked and answered in all attempts of a run, once.
+    function textsOf(id) {
+      if (!texts.has(id)) texts.set(id, read(id).catch((e) => { texts.delete(id); throw e; }));
+      return texts.get(id);
+    }
+    async function read(id) {
+      const page = await run(id), of = new Map(), names = [];
+      for (let n = 0; n * page.per_part < page.rows.length; n++) names.push("attempts/" + id + "/" + n);
+      let cut = false;
+      (await Promise.all(names.map(get))).flat().forEach((a, i) => {
+        const parts = (a.parts || []).filter((p) => /^(prompt|candidate)\b/.test(p.title));
+        cut = cut || parts.some((p) => /\bcut to\b/.test(p.note || ""));
+        of.set(page.rows[i], parts.map((p) => p.text).join("\n").toLowerCase());
+      });
+      return { of: (row) => of.get(row), cut: cut };
+    }
     return {
       live: false,
       list: () => get("list"),
       run: run,
-      attempts: async (id, by) => sb.query((await run(id)).rows, by),
+      attempts: async (id, by) => {
+        const rows = (await run(id)).rows;
+        if (by.in !== "texts" || !by.q) return sb.query(rows, by);
+        const more = await textsOf(id);
+        return Object.assign(sb.query(rows, by, more.of), { cut: more.cut });
+      },
       attempt: async (id, key) => {
         const page = await run(id), i = page.rows.findIndex((r) => r.key === key);
         if (i < 0) throw new Error("there is no such thing here");
@@ -85,5 +107,14 @@
     return values.get(name);
   }
 
-  sb.source = { served: served, folder: kept(fromFolder), file: kept(fromFile) }[document.body.dataset.source];
+  // A folder has the comparisons of two runs that were written into it.
+  async function compareTwo(by) {
+    const ids = (by.runs || "").split("\n"), list = await fromFolder("list");
+    const pair = ids.length === 2 && (list.compared || []).find((p) => ids.every((id) => p.includes(id)));
+    if (!pair || ids[0] === ids[1]) throw new Error("this folder has no comparison of these runs");
+    const name = "compare/" + pair.join("/"), c = await fromFolder(name);
+    return sb.tasks(by.allow && c.refused && c.refused.every((r) => r.kind) ? await fromFolder(name + "/allowed") : c, by);
+  }
+
+  sb.source = { served: served, folder: Object.assign(kept(fromFolder), { compare: compareTwo }), file: kept(fromFile) }[document.body.dataset.source];
 }
