@@ -1,5 +1,6 @@
 // Package complete makes the command line forgiving: it completes packs, runs, tasks
-// and families, suggests what a misspelt word may mean, and writes manual pages.
+// and families, suggests what a misspelt word may mean, writes manual pages, and finds what
+// the documents say.
 package complete
 
 import (
@@ -24,7 +25,7 @@ func Setup(root *cobra.Command, version string) {
 	root.InitDefaultVersionFlag()
 	root.Flag("version").Usage = "print the version"
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(manCommand())
+	root.AddCommand(manCommand(), docsCommand())
 	root.InitDefaultCompletionCmd()
 	visit(root, func(c *cobra.Command) {
 		if c.HasSubCommands() && len(arguments(c.Use)) == 0 { // it only groups them
