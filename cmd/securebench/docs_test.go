@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // TestAttackTable checks the pages of docs/attacks: every test that they name
@@ -104,4 +107,49 @@ func declares(t *testing.T, dir, name string) bool {
 		}
 	}
 	return false
+}
+
+// TestComingFrom: the commands and flags that docs/coming-from.md names as ours exist.
+func TestComingFrom(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "coming-from.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := new(app).root()
+	known := map[string]bool{}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { known["--"+f.Name] = true })
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+	code, flags := regexp.MustCompile("`[^`]+`"), regexp.MustCompile(`(?:^|[\s\x60'])(--[a-z][a-z-]*)`)
+	checked := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| ") || len(cells) < 2 {
+			continue
+		}
+		for _, quoted := range code.FindAllString(cells[1], -1) {
+			has := func(flag string) bool { return known[flag] }
+			if words := strings.Fields(strings.Trim(quoted, "`")); words[0] == "securebench" {
+				c, _, err := root.Find(words[1:])
+				if err != nil || c == root {
+					t.Errorf("%s: there is no such command", quoted)
+				}
+				has = func(flag string) bool { return c.Flag(flag[2:]) != nil }
+			}
+			for _, m := range flags.FindAllStringSubmatch(quoted, -1) {
+				if checked++; !has(m[1]) {
+					t.Errorf("%s: there is no flag %s", quoted, m[1])
+				}
+			}
+		}
+	}
+	if checked < 30 {
+		t.Errorf("only %d flags were read", checked)
+	}
 }
