@@ -30,12 +30,18 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.Until(shown + " && document.querySelectorAll('tbody a').length > 0")
-	run := b.Text("document.querySelector('tbody a').hash")
+	b.Until(shown + " && document.querySelectorAll('tbody a').length === 2")
+	run := "#/run/demo"
 	shoot("report.png", run, 1280, 1100)
 	shoot("report-phone.png", run, 390, 844)
 	b.Eval("location.hash = '"+run+"?outcome=failed'", nil)
 	b.Until(shown + " && document.querySelector('#attempts tbody a')")
 	b.Until("document.querySelector('#attempts .outcome.failed')")
 	shoot("report-attempt.png", b.Text("document.querySelector('#attempts tbody tr:has(.outcome.failed) a').hash"), 1280, 1100)
+	b.Eval("location.hash = '#/run/own-agent'", nil)
+	b.Until(shown + " && document.querySelector('#attempts .outcome.passed')")
+	steps := b.Text("document.querySelector('#attempts tbody tr:has(.outcome.passed) a').hash")
+	for name, width := range map[string]int{"steps.png": 1280, "steps-phone.png": 390, "steps-wide.png": 2560} {
+		shoot(name, steps, width, 1100)
+	}
 }
