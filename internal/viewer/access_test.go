@@ -159,6 +159,23 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// TestRateGate: a condition on the rate is what "run --fail-on" would find, and in the address.
+func TestRateGate(t *testing.T) {
+	browsertest.Program(t)
+	b := browsertest.Open(t, serve(t, threeRuns(t))+"#/run/A%20b%2Fone?q=task", 1280, 900) // one of two passed
+	b.Until(shown)
+	for below, want := range map[string]string{"50": "rate<50%✓ not metthe rate is 50.0 %, 1 of 2", "50.1": "rate<50.1%✗ met: exit code 20the rate is 50.0 %, 1 of 2", "100": "rate<100%✗ met: exit code 20the rate is 50.0 %, 1 of 2", "0": "failed", "101": "failed", "": "failed"} {
+		b.Eval(fmt.Sprintf("(() => { const e = document.querySelector('#gates input'); e.value = %q; e.dispatchEvent(new Event('change')); })()", below), nil)
+		b.Until(fmt.Sprintf("document.querySelector('#gates tbody tr').textContent.startsWith(%q)", want))
+		if got := b.Text("new URLSearchParams(location.hash.split('?')[1]).get('gate') || ''"); got != below || b.Text("location.hash.includes('q=task')") != "true" {
+			t.Errorf("%q: %s in the address", below, got)
+		}
+	}
+	if len(b.Faults) > 0 {
+		t.Errorf("faults: %.500v", b.Faults)
+	}
+}
+
 // TestKeyboard: a run and an attempt are found, sorted and left with the keyboard alone.
 func TestKeyboard(t *testing.T) {
 	browsertest.Program(t)

@@ -175,7 +175,7 @@ func TestHostileRuns(t *testing.T) {
 	for _, text := range attacks() {
 		text = url.PathEscape(strings.ToValidUTF8(text, "."))
 		for _, at := range []string{"#/run/" + text, "#/attempt/" + text + "/" + text, "#/" + text, "#/?q=" + text + "&state=" + text + "&sort=" + text,
-			strings.TrimPrefix(runs[0], address) + "?in=texts&q=" + text + "&outcome=" + text} {
+			strings.TrimPrefix(runs[0], address) + "?in=texts&q=" + text + "&outcome=" + text + "&gate=" + text} {
 			b.Eval(fmt.Sprintf("location.hash = %q", at), nil)
 			b.Until(shown)
 			clean(at)

@@ -52,10 +52,23 @@
 
   const fact = (name, value) => sb.h("div", {}, sb.h("dt", {}, name), sb.h("dd", {}, value));
 
-  function gates(all) {
+  // rates are the conditions on the rates of a run that a number of percent makes.
+  function rates(totals, below) {
+    const share = Number(below) / 100;
+    if (!(share > 0 && share <= 1)) return [];
+    return totals.filter((t) => t.attempts > 0).map((t) => ({ condition: (t.id === "judged" ? "judged-rate<" : "rate<") + Number(below) + "%",
+      met: t.passed / t.attempts < share, why: "the rate is " + t.rate + ", " + t.passed + " of " + t.attempts }));
+  }
+
+  // gates has the conditions that a pipeline may have, with one on the rate that the
+  // address names; changed is told of another one.
+  function gates(view, by, changed) {
+    const below = sb.h("input", { type: "number", min: "0", max: "100", step: "any", "data-focus": "gate", on: { change: () => changed(below.value) } });
+    below.value = by.gate || "";
     return section("Gates", "gates", sb.h("p", { class: "note" }, "What a pipeline would say of these figures (run --fail-on)."),
       sb.table("gates", [{ name: "condition", cell: (g) => sb.h("code", {}, g.condition) },
-        { name: "", cell: (g) => sb.h("span", { class: g.met ? "failed" : "passed" }, g.met ? "✗ met: exit code 20" : "✓ not met") }, { name: "why", cell: (g) => g.why }], all));
+        { name: "", cell: (g) => sb.h("span", { class: g.met ? "failed" : "passed" }, g.met ? "✗ met: exit code 20" : "✓ not met") }, { name: "why", cell: (g) => g.why }], rates(view.totals, by.gate).concat(view.gates)),
+      sb.h("p", {}, sb.h("label", {}, "rate below ", below, " %")));
   }
 
   function verify(page) {
@@ -117,7 +130,7 @@
 
   sb.views.run = function (main, state) {
     const id = state.path[0];
-    let list, drawn = "";
+    let list, drawn = "", gate = null, drawGate = null;
     const control = sb.source.steer ? steering(id) : null;
     async function load() {
       const page = await sb.source.run(id);
@@ -141,13 +154,18 @@
       sections = 0;
       drawn = JSON.stringify([page.summary, page.view]);
       if (control) control.draw(page.steered);
+      gate = sb.h("div");
+      drawGate = () => sb.redraw(gate, () => gates(v, state.params, (below) => sb.go("run", [id], Object.assign({}, state.params, { gate: below }))));
+      drawGate();
       sb.redraw(main, () => [sb.h("h1", {}, sb.foreign(v.run.pack_id), sb.h("small", {}, " version " + v.run.pack_version)),
         sb.h("p", { class: "line" }, sb.state(page.summary.state), " ", v.run.verified ? sb.foreign(v.run.evidence.replace(/^verified, /, "")) : null),
         (v.banners || []).map((b) => sb.h("p", { class: "banner", role: "alert" }, sb.mixed(b))), control ? control.element : null,
-        sb.h("div", { class: "columns" }, sb.h("div", { class: "wide" }, v.totals.map(total), figures(v), list.element), sb.h("div", { class: "narrow" }, about(page), gates(v.gates), verify(page), know(page)))]);
+        sb.h("div", { class: "columns" }, sb.h("div", { class: "wide" }, v.totals.map(total), figures(v), list.element), sb.h("div", { class: "narrow" }, about(page), gate, verify(page), know(page)))]);
     }
     return { ready: load(), update: (params) => {
+      const other = params.gate !== state.params.gate;
       state = Object.assign({}, state, { params: params });
+      if (other && drawGate) drawGate();
       return list && list.update(params);
     } };
   };
