@@ -34,6 +34,9 @@ func (p *pairs) write(ctx context.Context, list *List) error {
 			if a.State != Verified || b.State != Verified || a.Pack != b.Pack || len(list.Compared) == maxPairs {
 				continue
 			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			ok, err := p.pair(ctx, [2]Summary{a, b}, [2]string{p.paths[i], p.paths[i+1+j]})
 			if err != nil {
 				return fmt.Errorf("comparing %s and %s: %w", a.ID, b.ID, err)
