@@ -19,7 +19,10 @@ func MissingCommand(code int) bool { return code == ExitCannot || code == ExitNo
 
 // Argv is the command line of the first process.
 func (s Spec) Argv() []string {
-	if !s.Init {
+	switch {
+	case len(s.Helper) > 0:
+		return append([]string{HelperPath}, s.Helper...)
+	case !s.Init:
 		return s.Command
 	}
 	argv := []string{HelperPath, "sandbox-init"}

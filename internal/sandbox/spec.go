@@ -80,7 +80,10 @@ type Spec struct {
 	// the arguments "sandbox-init", "--grant" with the names of Grants if there
 	// are any, and then Command, which may be empty. Its standard input is
 	// always attached. See [HelperDir].
-	Init         bool
+	Init bool
+	// Helper makes the helper binary the command, with these arguments, in a sandbox that
+	// has no files but that: it has no image, and none of what needs one.
+	Helper       []string
 	WritableRoot bool
 	// Home is where the command's user finds an empty folder of its own, of at
 	// most [Limits.Disk] bytes, that ends with the sandbox; "" is none.
@@ -129,13 +132,16 @@ const InitThreads = 16
 
 // Check refuses what must not reach an engine.
 func (s Spec) Check() error {
-	if s.Image.ID == "" {
+	switch {
+	case len(s.Helper) > 0 && (s.Image.ID != "" || len(s.Command) > 0 || s.Init || s.WritableRoot || s.User == nil || s.Home != "" || len(s.Mounts) > 0):
+		return errors.New("a sandbox of the helper alone has an image, another command or files, or no user")
+	case len(s.Helper) == 0 && s.Image.ID == "":
 		return errors.New("the image has no ID")
 	}
-	if !s.Init && (len(s.Command) == 0 || s.Command[0] == "") {
+	if !s.Init && len(s.Helper) == 0 && (len(s.Command) == 0 || s.Command[0] == "") {
 		return errors.New("the command is empty")
 	}
-	for _, a := range slices.Concat(s.Command, s.Env) {
+	for _, a := range slices.Concat(s.Command, s.Helper, s.Env) {
 		if strings.ContainsRune(a, 0) {
 			return errors.New("an argument or variable contains a NUL byte")
 		}

@@ -86,7 +86,7 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if err := e.checkPeer(spec.Peer); err != nil {
 		return nil, err
 	}
-	facts, err := e.Facts(ctx, spec.Image.ID)
+	facts, err := e.factsOf(ctx, &spec)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +124,16 @@ func (e *Engine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 		}
 	}
 	return b, nil
+}
+
+// factsOf returns what matters of the image of a box. One of the helper alone has the
+// image that holds nothing else.
+func (e *Engine) factsOf(ctx context.Context, spec *sandbox.Spec) (f facts, err error) {
+	if len(spec.Helper) == 0 {
+		return e.Facts(ctx, spec.Image.ID)
+	}
+	spec.Image.ID, err = e.helper.Image(ctx)
+	return f, err
 }
 
 // checkPeer refuses a peer whose network cannot be shared.

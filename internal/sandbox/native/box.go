@@ -95,7 +95,7 @@ func (e *Engine) openBox(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	b := &box{engine: e, id: id, spec: spec, limits: spec.Limits.WithDefaults(), closing: make(chan struct{}),
 		group: e.cgroups.Group(e.groups + "/" + id)}
 	b.ending, b.endNow = context.WithCancel(context.Background())
-	if spec.Init && e.cfg.Helper == "" {
+	if (spec.Init || len(spec.Helper) > 0) && e.cfg.Helper == "" {
 		return nil, errors.New("the engine was configured without a helper")
 	}
 	if spec.Peer != nil {
@@ -109,7 +109,9 @@ func (e *Engine) openBox(ctx context.Context, spec sandbox.Spec) (*box, error) {
 		b.peer = peer
 	}
 	var err error
-	if b.image, err = e.use(spec.Image.ID); err != nil {
+	if len(spec.Helper) > 0 {
+		b.image = &mounted{Layers: []string{e.path(emptyDir)}, RootMode: 0o755}
+	} else if b.image, err = e.use(spec.Image.ID); err != nil {
 		return nil, err
 	}
 	if err = b.image.unusable; err == nil {
@@ -295,7 +297,7 @@ func (b *box) names() string {
 
 // mountTrees mounts workspaces, overlays and the helper as the sandbox sees them.
 func (b *box) mountTrees() error {
-	if b.spec.Init {
+	if b.spec.Init || len(b.spec.Helper) > 0 {
 		if err := b.engine.placeHelper(); err != nil {
 			return err
 		}

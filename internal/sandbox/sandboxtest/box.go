@@ -93,7 +93,11 @@ func (b *box) run(ctx context.Context, s sandbox.Streams) (sandbox.Outcome, erro
 	}
 	c := &capture{left: b.limits.Output, cancel: cancel, ended: func() error { return context.Cause(ctx) }}
 	c.wait = func() { b.gate.wait(ctx) }
-	p := b.process(b.spec.Command, b.spec.Env)
+	args := b.spec.Command
+	if len(b.spec.Helper) > 0 {
+		args = b.spec.Helper // a program of the engine's under the name of the first
+	}
+	p := b.process(args, b.spec.Env)
 	p.Stdout, p.Stderr = &stream{c, s.Stdout, 0}, &stream{c, s.Stderr, 0}
 	stdin := newFeed(ctx, s.Stdin)
 	stdin.wait = c.wait
