@@ -59,6 +59,9 @@ type Solution struct {
 	// Path names the file or folder, below the pack's evaluation root, that the
 	// program needs; "" is none.
 	Path string `json:"path,omitzero"`
+	// Files are the files of a tree, by their paths in the workspace: paths below the
+	// pack's evaluation root.
+	Files map[string]string `json:"files,omitzero"`
 }
 
 // Output is where the results of attempts go.

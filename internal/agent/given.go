@@ -129,6 +129,10 @@ func (o *Oracle) Prepare(ctx context.Context, req Request, out Output) (Producti
 		return nothing(OracleName, "the row has no reference solution"), nil
 	case sol.Command != nil:
 		return o.Runner.program(ctx, req, out)
+	case sol.Files != nil:
+		return o.Runner.files(req, out)
+	case sol.Kind == task.Text && inlines(req.View):
+		return inline(&given{agent: OracleName, origin: candidate.Given, sink: out.Sink}, req.View, o.Runner.owner(req), sol.Data), nil
 	default:
 		return &given{agent: OracleName, kind: sol.Kind, origin: candidate.Given, data: sol.Data, limit: o.Limit, sink: out.Sink}, nil
 	}

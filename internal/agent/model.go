@@ -129,7 +129,7 @@ func (p *asked) Run(ctx context.Context) (produce.Result, error) {
 		m.Set("choice_loglikelihoods", w.sums)
 	}
 	return produce.Result{Outcome: sandbox.Outcome{End: end(res.End), StdoutBytes: int64(len(res.Text))}, Timeout: limit, Ran: res.Asked(),
-		Stdout: []byte(res.Text), Extract: p.plan.Extract, Metadata: m, Usage: usage, Raw: raw, Refusal: res.Why}, nil
+		Stdout: []byte(res.Text), Extract: p.plan.Extract, Target: harness.MountTarget(p.request.View), Metadata: m, Usage: usage, Raw: raw, Refusal: res.Why}, nil
 }
 
 // describe adds what is known of an answer.

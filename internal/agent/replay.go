@@ -410,6 +410,9 @@ func (r *Replay) Prepare(_ context.Context, req Request, out Output) (Production
 		return nothing(ReplayName, val.none), nil
 	}
 	kind := req.View.Extraction().Kind
+	if val.kind == task.Text && val.list == nil && inlines(req.View) {
+		return inline(&given{agent: ReplayName, origin: candidate.Replay, sink: out.Sink, stop: val.stop}, req.View, r.Users.Owner(req.View, req.Image), val.data), nil
+	}
 	if form(kind) != form(val.kind) {
 		return nothing(ReplayName, fmt.Sprintf("the replay file holds a %s, the family takes a %s", val.kind, kind)), nil
 	}

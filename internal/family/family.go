@@ -41,8 +41,8 @@ type Family struct {
 	// Quotes are the eval keys whose hidden texts come from the public values, such as
 	// names of tools and what a request says: that they occur there gives nothing away.
 	Quotes []string
-	// EvalFiles are the paths of strings inside eval that name files below the
-	// pack's evaluation root, such as {"checker", "path"}.
+	// EvalFiles are the paths of strings inside eval, or in the objects of a list there,
+	// that name files below the pack's evaluation root, such as {"checker", "path"}.
 	EvalFiles [][]string
 	// Checkers are the eval keys whose texts, and the files that these name,
 	// decide on a candidate tree. [packlint.Check] reads them.
@@ -70,6 +70,8 @@ type Family struct {
 	TimeLimit func(task.SandboxView) time.Duration
 	// NeedsImage is set when verification runs in the row's image.
 	NeedsImage bool
+	// NeedsEngine is set when verification needs sandboxes, though not the row's image.
+	NeedsEngine bool
 	// Boxed reports whether a row's verification runs in the row's image although
 	// NeedsImage is false; nil means that none does.
 	Boxed func(task.EvaluatorView) bool
@@ -196,6 +198,9 @@ type Solution struct {
 	// program needs. While that runs, the file is in [harness.ProgramDir], or
 	// the content of the folder is; "" is none.
 	Path string
+	// Files makes the solution a tree: the files of the workspace by their paths there,
+	// each a path below the pack's evaluation root.
+	Files map[string]string
 }
 
 // Solve returns a solution that consists of a candidate.

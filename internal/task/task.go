@@ -109,8 +109,11 @@ type Extraction struct {
 	// mode, relative to the workspace. "" is the whole workspace.
 	Path string `json:"path,omitzero"`
 	// OrStdout takes standard output if the file is missing or is an unchanged
-	// public asset.
+	// public asset; in FromWorkspace mode, in the place of the only one of Files.
 	OrStdout bool `json:"or_stdout,omitzero"`
+	// Files are the files that make up a tree in FromWorkspace mode, relative to the
+	// workspace: each has to be there, and nothing else is taken. Nil is no such list.
+	Files []string `json:"files,omitzero"`
 }
 
 // Environment is the part of a row's environment that securebench uses.

@@ -32,7 +32,7 @@ func (cfg Config) reference(ctx context.Context, t task.Task, sol family.Solutio
 	case !has:
 		p.none = Check{Outcome: verdict.NoCandidate, Reason: verdict.CandidateMissing, Message: "the row has no reference solution"}
 		return p, nil
-	case sol.Command == nil:
+	case sol.Command == nil && sol.Files == nil && sol.Candidate.Kind == t.Extraction().Kind:
 		p.cand = &sol.Candidate
 		return p, nil
 	}
@@ -49,8 +49,12 @@ func (cfg Config) runProgram(ctx context.Context, t task.Task, sol family.Soluti
 	defer func() {
 		err = errors.Join(err, w.Release(context.WithoutCancel(ctx), record.AttemptKey{Task: t.ID(), Attempt: 1}))
 	}()
+	submitted, err := attempt.Solution(sol)
+	if err != nil {
+		return err
+	}
 	out, err := w.Produce(ctx, agent.Request{View: t.Agent(), Attempt: 1, Dir: "reference", Image: cfg.Images[t.Environment().Image], Captured: t.Captured(),
-		Solution: &agent.Solution{Command: sol.Command, Path: sol.Path}})
+		Solution: submitted})
 	if err != nil {
 		return fmt.Errorf("running the reference solution: %w", err)
 	}

@@ -337,6 +337,9 @@ func (a *agent) place(v task.AgentView) (Plan, error) {
 		return Plan{}, fmt.Errorf("planning task %s: %w", v.ID(), err)
 	}
 	p.Extract = v.Extraction() // an agent is not told to print a patch
+	if len(p.Extract.Files) > 0 {
+		p.Extract.OrStdout = false // its last message is about the file
+	}
 	if p.Checkout != "" {
 		p.Workdir = p.Checkout
 	}

@@ -30,10 +30,10 @@ type Files struct {
 
 // ReplacesImage reports whether an agent may run in another image than that of the
 // row: nothing of the row's own image is what it works on, and its candidate is a
-// text.
+// text, or files that the row names.
 func ReplacesImage(v task.AgentView) bool {
 	env, kind := v.Environment(), v.Extraction().Kind
-	return env.Checkout.Dir == "" && !env.MaterializeWorkdir && (kind == task.Text || kind == task.Code)
+	return env.Checkout.Dir == "" && !env.MaterializeWorkdir && (kind == task.Text || kind == task.Code || len(v.Extraction().Files) > 0)
 }
 
 // files reads a path, or a list of them.

@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestCheckoutPlan(t *testing.T) {
 		}
 		want := diff
 		want.OrStdout = true
-		if tt.plan.Extract != want {
+		if !reflect.DeepEqual(tt.plan.Extract, want) {
 			t.Errorf("%s: extraction %+v", name, tt.plan.Extract)
 		}
 	}
@@ -45,7 +46,7 @@ func TestCheckoutPlan(t *testing.T) {
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	if p, err := file.Plan(v); err != nil || p.Extract != (task.Extraction{Mode: task.FromFile, Kind: task.Patch, Path: "out.patch"}) || p.Checkout != "/testbed" {
+	if p, err := file.Plan(v); err != nil || !reflect.DeepEqual(p.Extract, task.Extraction{Mode: task.FromFile, Kind: task.Patch, Path: "out.patch"}) || p.Checkout != "/testbed" {
 		t.Errorf("with an artifact: %+v, %v", p, err)
 	}
 }

@@ -43,6 +43,13 @@ func deliver(p Plan) string {
 	case task.FromStdout:
 		return "Your last message is your answer. Give it in the form that the task asks for, without comments on your work."
 	case task.FromWorkspace:
+		if len(p.Extract.Files) > 0 {
+			var files []string
+			for _, name := range p.Extract.Files {
+				files = append(files, path.Join(p.Target, name))
+			}
+			return fmt.Sprintf("Your solution is what you leave in %s. No other file counts, nor what you print.", strings.Join(files, ", "))
+		}
 		return "Your solution is the state of the files when you finish. What you print does not count."
 	}
 	return ""

@@ -9,8 +9,8 @@ import (
 
 // Solution returns a row's own solution as an agent submits it.
 func Solution(sol family.Solution) (*agent.Solution, error) {
-	out := &agent.Solution{Command: sol.Command, Path: sol.Path}
-	if sol.Command != nil {
+	out := &agent.Solution{Command: sol.Command, Path: sol.Path, Files: sol.Files}
+	if sol.Command != nil || sol.Files != nil {
 		return out, nil
 	}
 	var err error

@@ -22,6 +22,7 @@ const (
 	droppedKey      = "dropped_paths"
 	droppedCountKey = "dropped_path_count"
 	missingCountKey = "missing_root_count"
+	leftCountKey    = "left_behind_count"
 	maxDropped      = 100
 )
 
@@ -49,6 +50,7 @@ type notes struct {
 	dropped []dropped
 	count   int
 	missing []string
+	left    int64 // files and folders of a workspace of which named files are taken
 }
 
 func (n *notes) drop(path, reason string) {
@@ -72,6 +74,9 @@ func (j job) noted(n notes) verdict.Metadata {
 	if n.count > 0 {
 		m.Set(droppedKey, n.dropped)
 		m.Set(droppedCountKey, n.count)
+	}
+	if n.left > 0 {
+		m.Set(leftCountKey, n.left)
 	}
 	if len(n.missing) > 0 {
 		m.Set(MissingRoots, n.missing)

@@ -30,7 +30,7 @@ func (j job) tree(ctx context.Context, res *Result) (candidate.Candidate, error)
 	if !path.IsAbs(j.Workdir) {
 		return candidate.Candidate{}, errors.New("capture does not know where the workspace was")
 	}
-	c := &collector{job: j, scope: newScope(j.Workdir, j.Captured, j.Extraction.Path), base: j.Base.All(),
+	c := &collector{job: j, scope: newScope(j.Workdir, j.captured(), j.Extraction.Path), base: j.Base.All(),
 		spool: spool{limit: j.Tree.Bytes}, buf: make([]byte, 64<<10)}
 	defer c.spool.close()
 	var cand candidate.Candidate
@@ -44,6 +44,10 @@ func (j job) tree(ctx context.Context, res *Result) (candidate.Candidate, error)
 		cand, err = j.Sink.Put(task.Workspace, candidate.File, r)
 		return err
 	})
+	if err == nil && len(j.Extraction.Files) > 0 {
+		c.notes.missing = nil // one that was printed
+		err = c.countLeft(ctx)
+	}
 	res.Metadata = j.noted(c.notes)
 	cand.Redacted = c.redacted
 	return cand, err
@@ -60,6 +64,8 @@ type collector struct {
 	gone  string                 // the last path that is no folder any more
 	spool spool
 	buf   []byte
+	there []string // of the files that the task names, those that are regular files
+	taken []string // of those, what the tree has
 	// entries counts those of the tree.
 	entries  int
 	redacted bool
@@ -79,9 +85,15 @@ func (c *collector) write(ctx context.Context, w io.Writer) error {
 	c.advance()
 	folders, skip := c.scope.folders()
 	for _, folder := range folders {
+		if c.space == nil {
+			break // of an agent without a sandbox
+		}
 		if err := c.folder(ctx, folder, skip); err != nil {
 			return err
 		}
+	}
+	if err := c.delivered(); err != nil {
+		return err
 	}
 	if err := c.members(root, func(string) bool { return true }); err != nil {
 		return err
@@ -177,7 +189,7 @@ func (c *collector) deletions(folder string, before func(string) bool) error {
 
 // deleted writes that nothing is at a path any more.
 func (c *collector) deleted(p string) error {
-	if !c.scope.takes(p) || c.gone != "" && pathname.Within(p, c.gone) {
+	if len(c.Extraction.Files) > 0 || !c.scope.takes(p) || c.gone != "" && pathname.Within(p, c.gone) {
 		return nil
 	}
 	return c.add(candidate.Entry{Path: p[1:], Deleted: true}, nil)
@@ -187,6 +199,9 @@ func (c *collector) deleted(p string) error {
 func (c *collector) entry(p string, h *tar.Header, was *candidate.Fingerprint, content io.Reader) error {
 	if !c.scope.takes(p) {
 		return nil
+	}
+	if ok, err := c.asked(p, h); !ok || err != nil {
+		return err
 	}
 	now := candidate.NewFingerprint(h)
 	same := was != nil && now.Same(*was)
@@ -249,6 +264,9 @@ func (c *collector) dropped(p string, was *candidate.Fingerprint, err error) err
 // add writes an entry.
 func (c *collector) add(e candidate.Entry, content io.Reader) error {
 	c.entries++
+	if len(c.Extraction.Files) > 0 {
+		c.taken = append(c.taken, "/"+e.Path)
+	}
 	if !e.Mode.IsDir() || e.Deleted {
 		c.gone = "/" + e.Path
 	}
