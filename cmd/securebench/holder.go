@@ -5,6 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"securebench/internal/artifact/reader"
+	"securebench/internal/artifact/readprogram"
+	"securebench/internal/artifact/wire"
 	"securebench/internal/sandbox/acp"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/initproc"
@@ -12,8 +15,8 @@ import (
 
 // helperCommands are what engines start inside sandboxes, from a copy of this
 // binary: the server of a workspace, the first process of a sandbox that runs
-// several commands, a wait for a service, a look for a command, and the client of an
-// agent that speaks the agent client protocol.
+// several commands, a wait for a service, a look for a command, the client of an agent
+// that speaks the agent client protocol, and what reads delivered files.
 func helperCommands() []*cobra.Command {
 	var owner string
 	var grants []string
@@ -35,5 +38,7 @@ func helperCommands() []*cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return acp.Run(c.Context(), args[0], args[1:], os.Stdout, os.Stderr)
 		}}
-	return []*cobra.Command{serve, first, wait, look, speak}
+	read := &cobra.Command{Use: wire.Name, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return readprogram.Run(os.Stdin, os.Stdout, reader.Read) }}
+	return []*cobra.Command{serve, first, wait, look, speak, read}
 }

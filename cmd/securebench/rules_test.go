@@ -50,6 +50,8 @@ func barriers() []barrier {
 		{why: "a worker reaches neither records that are written nor keys that sign", from: strings.Fields("internal/remote/worker internal/remote/site"),
 			never: strings.Fields("internal/run internal/attest internal/pipeline/commit internal/evidence internal/remote/hub")},
 		{why: "stages and families do not know which engine runs", from: strings.Fields("internal/pipeline internal/family internal/gateway internal/agent/harness"), never: engines},
+		{why: "delivered files are parsed in sandboxes alone", from: strings.Fields("internal/family internal/families internal/pipeline internal/artifact/wire internal/artifact/rubric internal/validate"),
+			never: []string{"internal/artifact/reader"}},
 		{why: "what runs inside a sandbox has no engine in it", from: strings.Fields("internal/sandbox/holder internal/sandbox/initproc internal/sandbox/acp internal/sandbox/wire"), never: engines},
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // Deferred describes the families that packs may contain but that have no verifier yet:
 // their rows are accepted unchecked, their values get lanes, and their tasks stay
-// pending. They are browser_task, desktop_task and artifact_task.
+// pending. They are browser_task and desktop_task.
 func Deferred() []family.Family {
 	return []family.Family{
 		declare("browser_task", map[string]task.Lane{
@@ -15,7 +15,6 @@ func Deferred() []family.Family {
 			"success_check": task.Hidden,
 		}),
 		declare("desktop_task", map[string]task.Lane{"success_check": task.Hidden}),
-		declare("artifact_task", map[string]task.Lane{"reference_artifact": task.Hidden, "rubric": task.Hidden}),
 	}
 }
 

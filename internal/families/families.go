@@ -3,6 +3,7 @@ package families
 
 import (
 	"securebench/internal/family"
+	"securebench/internal/family/artifacttask"
 	"securebench/internal/family/codecompletion"
 	"securebench/internal/family/freeresponse"
 	"securebench/internal/family/multimodalqa"
@@ -24,6 +25,7 @@ func All() family.Registry {
 		repopatch.Family(),
 		terminaltask.Family(),
 		toolcall.Family(),
+		artifacttask.Family(),
 		multimodalqa.Family(),
 		preferencepair.Family(),
 	)...)

@@ -61,7 +61,7 @@ type Scorer struct {
 // see [Scorer.Fault].
 func Open(ctx context.Context, w *workload.Workload, open EngineOpener, cfg config.Sandbox, users bool, warn func(string)) (s *Scorer, err error) {
 	s = &Scorer{}
-	if s.Files, err = w.OpenFiles(); err != nil || len(w.Images) == 0 {
+	if s.Files, err = w.OpenFiles(); err != nil || len(w.Images) == 0 && !w.Engine {
 		return s, err
 	}
 	lock, err := packlock.Read(packDir(w))

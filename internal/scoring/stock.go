@@ -28,7 +28,7 @@ type ImageStock struct {
 // closes its engine.
 func TakeStock(ctx context.Context, w *workload.Workload, open EngineOpener, cfg config.Sandbox, warn func(string)) (_ *Scorer, _ []ImageStock, err error) {
 	s := &Scorer{}
-	if len(w.Images) == 0 {
+	if len(w.Images) == 0 && !w.Engine {
 		return s, nil, nil
 	}
 	lock, err := packlock.Read(packDir(w))

@@ -43,6 +43,7 @@ const (
 	CandidateTooLarge   Reason = "candidate_too_large"
 	CandidateNotRegular Reason = "candidate_not_regular"
 	InvalidUTF8         Reason = "invalid_utf8"
+	ArtifactUnreadable  Reason = "artifact_unreadable" // a delivered file is not of its type
 	WorkerExited        Reason = "worker_exited"
 	ProtocolViolation   Reason = "protocol_violation"
 	// UnsupportedOperation: the tests applied an operation to one of the

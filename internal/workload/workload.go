@@ -96,6 +96,8 @@ type Workload struct {
 	// Loads are what verifiable rows need of the engine's machine, each with the
 	// first task.
 	Loads map[capacity.Load]string
+	// Engine says that verifiable rows need sandboxes, whatever their images.
+	Engine bool
 	// MathVerify says that verifiable rows compare mathematical expressions.
 	MathVerify bool
 	// Kinds are what candidates of verifiable rows are.
@@ -208,6 +210,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 	if fam.NewVerifier == nil || w.demands.Image == nil {
 		return // nothing runs for a row that stays pending
 	}
+	w.Engine = w.Engine || fam.NeedsEngine
 	if w.demands.Image(fam, t) {
 		w.image(t.Environment(), row.Pos)
 	}

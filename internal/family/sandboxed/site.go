@@ -43,6 +43,13 @@ func (s *Site) keep(c closer, ownRoot bool) {
 	s.closers, s.ownRoots = append(s.closers, c), s.ownRoots || ownRoot
 }
 
+// Keep has a sandbox that the caller made removed with the others.
+func (s *Site) Keep(c interface {
+	Close(ctx context.Context) error
+}) {
+	s.keep(c, false)
+}
+
 // Defer has something done when the verification is over and its sandboxes are gone.
 func (s *Site) Defer(do func()) { s.keep(after(do), false) }
 

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"path"
+	"strconv"
 	"strings"
 
 	"securebench/internal/family"
@@ -18,6 +19,14 @@ func (k *checker) evalFiles(f family.Family) {
 	for _, path := range f.EvalFiles {
 		if n, ok := lookup(k.row.Eval, path); ok {
 			k.evalPath(n, append([]string{"eval"}, path...))
+		}
+		list, key := path[:len(path)-1], path[len(path)-1]
+		if n, ok := lookup(k.row.Eval, list); ok && n.Kind == source.List {
+			for i, item := range n.Items {
+				if named := item.Get(key); named != nil {
+					k.evalPath(named, append(append([]string{"eval"}, list...), strconv.Itoa(i), key))
+				}
+			}
 		}
 	}
 	for _, e := range k.row.Eval.Fields {

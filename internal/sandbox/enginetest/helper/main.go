@@ -5,14 +5,48 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
+	"time"
 
+	"securebench/internal/artifact"
+	"securebench/internal/artifact/reader"
+	"securebench/internal/artifact/readprogram"
+	"securebench/internal/artifact/wire"
 	"securebench/internal/sandbox/holder"
 	"securebench/internal/sandbox/initproc"
 )
+
+// read reads a file, or is a parser that a file of these types has got the better of.
+func read(r io.ReaderAt, size int64, t artifact.Type) (*artifact.File, error) {
+	switch t {
+	case "hang":
+		time.Sleep(24 * time.Hour)
+	case "spin":
+		for {
+			runtime.Gosched()
+		}
+	case "bomb":
+		for kept := [][]byte{}; ; {
+			part := make([]byte, 16<<20)
+			for i := 0; i < len(part); i += 4096 {
+				part[i] = 1
+			}
+			kept = append(kept, part)
+		}
+	case "panic":
+		go func() { panic("a parser's own goroutine") }()
+		time.Sleep(24 * time.Hour)
+	case "lie":
+		_, err := os.Stdout.Write([]byte{0, 0, 0, 1, 'r', 0, 0, 0, 3, 1, 2, 3, 0, 0, 0, 0})
+		return nil, errors.Join(err, errors.New("lied"))
+	}
+	return reader.Read(r, size, t)
+}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -33,6 +67,8 @@ func run(args []string) error {
 		return initproc.AwaitService(context.Background(), args[1], args[2])
 	case len(args) == 2 && args[0] == "sandbox-lookup":
 		return initproc.AnswerLookup(os.Stdout, args[1], os.Getenv("PATH"))
+	case len(args) == 1 && args[0] == wire.Name:
+		return readprogram.Run(os.Stdin, os.Stdout, read)
 	case len(args) == 1 && args[0] == "sandbox-init":
 		return initproc.Serve(nil)
 	case len(args) == 3 && args[0] == "sandbox-init" && args[1] == "--grant":

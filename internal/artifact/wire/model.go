@@ -1,0 +1,162 @@
+package wire
+
+import (
+	"slices"
+
+	"securebench/internal/artifact"
+)
+
+// types are the types of files that pass.
+func types() []artifact.Type {
+	return []artifact.Type{artifact.CSV, artifact.JSON, artifact.Text, artifact.XLSX, artifact.DOCX, artifact.PPTX,
+		artifact.PDF, artifact.PNG, artifact.JPEG, artifact.NPY, artifact.ZIP, artifact.Any}
+}
+
+// file codes a model.
+func (c *coder) file(f *artifact.File) {
+	name := string(f.Type)
+	c.text(&name)
+	f.Type = artifact.Type(name)
+	if c.err == nil && !slices.Contains(types(), f.Type) {
+		c.invalid("its type is not known")
+	}
+	c.number(&f.Bytes)
+	c.text(&f.SHA256)
+	optional(c, &f.Table, func(c *coder, t *artifact.Table) { list(c, &t.Rows, texts) })
+	optional(c, &f.Text, text)
+	optional(c, &f.Workbook, func(c *coder, b *artifact.Workbook) { list(c, &b.Sheets, sheet) })
+	optional(c, &f.Document, document)
+	optional(c, &f.Image, image)
+	optional(c, &f.Array, array)
+	list(c, &f.Members, func(c *coder, m *artifact.Member) {
+		c.text(&m.Name)
+		c.number(&m.Bytes)
+		c.text(&m.SHA256)
+	})
+}
+
+func sheet(c *coder, s *artifact.Sheet) {
+	c.text(&s.Name)
+	c.bool(&s.Hidden)
+	formats(c, s)
+	texts(c, &s.Merged)
+	c.text(&s.Freeze)
+	c.text(&s.Filter)
+	list(c, &s.Charts, chart)
+	list(c, &s.Pivots, pivot)
+	list(c, &s.Conditions, condition)
+}
+
+// formats codes the cells of a sheet. Most have one of a few formats, which are said once.
+func formats(c *coder, s *artifact.Sheet) {
+	var known []artifact.Format
+	places := map[artifact.Format]int{}
+	if !c.reads {
+		for i := range s.Cells {
+			f := s.Cells[i].Format
+			if _, ok := places[f]; !ok {
+				places[f] = len(known)
+				known = append(known, f)
+			}
+		}
+	}
+	list(c, &known, format)
+	list(c, &s.Cells, func(c *coder, v *artifact.Cell) {
+		c.int(&v.Row)
+		c.int(&v.Column)
+		value(c, &v.Value)
+		c.text(&v.Formula)
+		optional(c, &v.Stored, value)
+		c.bool(&v.Uncomputed)
+		at := places[v.Format]
+		c.int(&at)
+		if !c.reads || c.err != nil {
+			return
+		}
+		if at >= len(known) {
+			c.invalid("a format is not among those of the sheet")
+			return
+		}
+		v.Format = known[at]
+	})
+}
+
+func value(c *coder, v *artifact.Value) {
+	kind := int(v.Kind)
+	c.int(&kind)
+	if kind > int(artifact.Failed) {
+		c.invalid("the kind of a value is not known")
+		return
+	}
+	v.Kind = artifact.Kind(kind)
+	c.float(&v.Number)
+	c.text(&v.Text)
+}
+
+func format(c *coder, f *artifact.Format) {
+	c.text(&f.Number)
+	c.bool(&f.Bold)
+	c.bool(&f.Italic)
+	c.bool(&f.Underline)
+	c.text(&f.Font)
+	c.float(&f.Size)
+	c.text(&f.Color)
+	c.text(&f.Fill)
+	c.text(&f.Link)
+}
+
+func chart(c *coder, v *artifact.Chart) {
+	c.text(&v.Type)
+	c.text(&v.Title)
+	list(c, &v.Series, func(c *coder, s *artifact.Series) {
+		c.text(&s.Name)
+		c.text(&s.Categories)
+		c.text(&s.Values)
+	})
+	c.bool(&v.Legend)
+}
+
+func pivot(c *coder, p *artifact.Pivot) {
+	c.text(&p.Name)
+	c.text(&p.Source)
+	texts(c, &p.Rows)
+	texts(c, &p.Columns)
+	texts(c, &p.Filters)
+	list(c, &p.Values, func(c *coder, v *artifact.PivotValue) {
+		c.text(&v.Field)
+		c.text(&v.Summary)
+	})
+}
+
+func condition(c *coder, v *artifact.Condition) {
+	c.text(&v.Range)
+	c.text(&v.Type)
+	c.text(&v.Operator)
+	texts(c, &v.Formulas)
+	format(c, &v.Format)
+}
+
+func document(c *coder, d *artifact.Document) {
+	c.int(&d.Pages)
+	list(c, &d.Blocks, func(c *coder, b *artifact.Block) {
+		c.int(&b.Page)
+		c.text(&b.Style)
+		c.text(&b.Text)
+		list(c, &b.Table, texts)
+	})
+}
+
+func image(c *coder, v *artifact.Image) {
+	c.int(&v.Width)
+	c.int(&v.Height)
+	c.text(&v.Pixels)
+	v.Small = []byte(c.raw(string(v.Small)))
+	if len(v.Small) == 0 {
+		v.Small = nil
+	}
+}
+
+func array(c *coder, a *artifact.Array) {
+	list(c, &a.Shape, integer)
+	list(c, &a.Values, float)
+}
