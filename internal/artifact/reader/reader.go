@@ -67,6 +67,8 @@ func readers() map[artifact.Type]part {
 		artifact.CSV:  readCSV,
 		artifact.JSON: readJSON,
 		artifact.Text: readText,
+		artifact.XLSX: readXLSX,
+		artifact.ZIP:  readZip,
 		artifact.Any:  func([]byte, *artifact.File) error { return nil },
 	}
 }
