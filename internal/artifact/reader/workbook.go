@@ -46,8 +46,8 @@ type sheet struct {
 	part      string
 	relations map[string]relation
 	groups    map[string]sharedFormula
-	last      [2]int // row and column of the cell that was read last
-	arrays    bool   // some formula fills more than its own cell
+	last      [2]int          // row and column of the cell that was read last
+	arrays    map[string]bool // cells whose formulas take or fill ranges at once
 }
 
 // A sharedFormula is a formula that other cells have as well, moved.
@@ -70,6 +70,9 @@ func readXLSX(data []byte, f *artifact.File) error {
 		if err := b.readSheet(s); err != nil {
 			return err
 		}
+	}
+	if err := b.calculate(); err != nil {
+		return err
 	}
 	for _, s := range b.sheets {
 		if err := b.readExtras(s); err != nil {
@@ -141,7 +144,7 @@ func (b *book) listSheets(root *node, relations map[string]relation) error {
 			return err
 		}
 		s := &artifact.Sheet{Name: name, Hidden: n.attr("state") == "hidden" || n.attr("state") == "veryHidden"}
-		b.sheets = append(b.sheets, &sheet{Sheet: s, part: r.target, relations: own, groups: map[string]sharedFormula{}})
+		b.sheets = append(b.sheets, &sheet{Sheet: s, part: r.target, relations: own, groups: map[string]sharedFormula{}, arrays: map[string]bool{}})
 	}
 	if len(b.sheets) == 0 {
 		return refuse("has no sheets")
@@ -492,7 +495,7 @@ func (s *sheet) setFormula(c *artifact.Cell, r rawCell) error {
 			return refuse("has a cell whose formula is not there: %s", cellName(c.Column, c.Row))
 		}
 	case "array", "dataTable":
-		s.arrays = s.arrays || r.shared == "dataTable" || r.ref != cellName(c.Column, c.Row)
+		s.arrays[cellName(c.Column, c.Row)] = true
 	}
 	if c.Formula == "" {
 		return nil
