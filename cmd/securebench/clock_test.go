@@ -28,6 +28,7 @@ func wallClock() map[string]string {
 		"internal/export/atif.go":                    shown,
 		"internal/viewer/library.go":                 "not a time: whether a file is another one",
 		"internal/importer/table/parquet.go":         "dates of a table's own cells",
+		"internal/artifact/reader/workbook.go":       "dates of a workbook's own cells",
 		"internal/remote/hub/hub.go":                 shown,
 		"internal/remote/keys.go":                    shown,
 		"internal/remote/worker/folder.go":           "how old results are of runs that did not come back; a clock that jumps costs work",

@@ -68,6 +68,12 @@ func readers() map[artifact.Type]part {
 		artifact.JSON: readJSON,
 		artifact.Text: readText,
 		artifact.XLSX: readXLSX,
+		artifact.DOCX: readDOCX,
+		artifact.PPTX: readPPTX,
+		artifact.PDF:  readPDF,
+		artifact.PNG:  readPNG,
+		artifact.JPEG: readJPEG,
+		artifact.NPY:  readArray,
 		artifact.ZIP:  readZip,
 		artifact.Any:  func([]byte, *artifact.File) error { return nil },
 	}

@@ -444,8 +444,8 @@ func (b *book) value(r rawCell, isDate bool) (artifact.Value, error) {
 	case "d":
 		for _, layout := range []string{"2006-01-02T15:04:05", time.RFC3339Nano, "2006-01-02"} {
 			if at, err := time.Parse(layout, r.value); err == nil {
-				days := at.Sub(time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)).Hours() / 24
-				return artifact.Value{Kind: artifact.Date, Number: days}, nil
+				days := (float64(at.Unix()) + float64(at.Nanosecond())/1e9) / 86_400
+				return artifact.Value{Kind: artifact.Date, Number: days + 25_569}, nil
 			}
 		}
 	case "", "n":
