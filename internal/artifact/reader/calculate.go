@@ -17,7 +17,7 @@ import (
 // time that it is read; formulas beyond them are left uncomputed.
 const (
 	maxFormulas = 50_000
-	maxLookedAt = 5_000_000 // cells that formulas refer to
+	maxLookedAt = 1_000_000 // cells that formulas refer to
 	maxGrid     = 500_000   // places that the calculated copy fills
 	maxGridRow  = 100_000
 )
@@ -60,7 +60,7 @@ var (
 	condition     = lazyregexp.New(`(?i)\bIF\(`)
 	logical       = lazyregexp.New(`(?i)[<>=]|\b(AND|OR|NOT|XOR|IS[A-Z]+|EXACT|TRUE|FALSE)\b`)
 	chosen        = lazyregexp.New(`(?i)\b(IF|IFS|IFERROR|IFNA|SWITCH|CHOOSE|INDEX|VLOOKUP|HLOOKUP)\(`)
-	indexed       = lazyregexp.New(`(?i)\bINDEX\(`)
+	indexed       = lazyregexp.New(`(?i)\bINDEX\($`)
 	operator      = lazyregexp.New(`[-*/^&<>=+]`)
 	longNumber    = lazyregexp.New(`[0-9][0-9.]{15}`)
 )
@@ -89,7 +89,7 @@ func odd(formula string, l *lexer) bool {
 		if !strings.HasSuffix(before, "(") && !strings.HasSuffix(before, ",") || !strings.HasPrefix(after, ")") && !strings.HasPrefix(after, ",") {
 			return true
 		}
-		if r.first.row == r.last.row && indexed.MatchString(plain) && !strings.Contains(withRow(formula), plain[r.from:r.to]+",1,") {
+		if r.first.row == r.last.row && indexed.MatchString(before) && !strings.Contains(withRow(formula), plain[r.from:r.to]+",1,") {
 			return true
 		}
 	}
@@ -388,7 +388,8 @@ func (c *calculation) copy(order []*formulaCell) (*sheetCopy, error) {
 	}
 	for i, f := range order {
 		if f.Uncomputed && !f.unknown {
-			err = errors.Join(err, file.SetCellFormula(copied.types, cellName(1, i+1), "TYPE('"+strings.ReplaceAll(copied.names[f.sheet], "'", "''")+"'!"+cellName(f.Column, f.Row)+")"))
+			ref := "'" + strings.ReplaceAll(copied.names[f.sheet], "'", "''") + "'!" + cellName(f.Column, f.Row)
+			err = errors.Join(err, file.SetCellFormula(copied.types, cellName(1, i+1), ref), file.SetCellFormula(copied.types, cellName(2, i+1), "TYPE("+ref+")"))
 		}
 	}
 	if err != nil {
@@ -433,21 +434,24 @@ func setCell(file *excelize.File, sheet string, c *artifact.Cell) error {
 	return nil
 }
 
-// value calculates a formula; it says whether that was possible.
+// value calculates a formula; it says whether that was possible. It is asked for from
+// another cell, because the library keeps what it calculated only for cells that others ask
+// for; an error is lost on that way.
 func (s *sheetCopy) value(f *formulaCell, i int) bool {
 	raw := excelize.Options{RawCellValue: true}
-	text, err := s.file.CalcCellValue(s.names[f.sheet], cellName(f.Column, f.Row), raw)
-	if err != nil {
+	text, err1 := s.file.CalcCellValue(s.types, cellName(1, i+1), raw)
+	kind, err2 := s.file.CalcCellValue(s.types, cellName(2, i+1), raw)
+	if err1 != nil || err2 != nil || text == "" {
+		var err error
+		text, err = s.file.CalcCellValue(s.names[f.sheet], cellName(f.Column, f.Row), raw)
 		// Another message may be about what the library cannot do.
-		if !slices.Contains([]string{"#DIV/0!", "#N/A", "#NUM!", "#VALUE!"}, err.Error()) {
+		if err != nil && slices.Contains([]string{"#DIV/0!", "#N/A", "#NUM!", "#VALUE!"}, err.Error()) {
+			f.Value, f.Uncomputed = artifact.Value{Kind: artifact.Failed, Text: err.Error()}, false
+			return true
+		}
+		if err != nil || err2 != nil {
 			return false
 		}
-		f.Value, f.Uncomputed = artifact.Value{Kind: artifact.Failed, Text: err.Error()}, false
-		return true
-	}
-	kind, err := s.file.CalcCellValue(s.types, cellName(1, i+1), raw)
-	if err != nil {
-		return false
 	}
 	v, ok := typed(kind, text, dateCode(f.Format.Number))
 	claims := f.Stored
@@ -461,6 +465,21 @@ func (s *sheetCopy) value(f *formulaCell, i int) bool {
 	}
 	f.Value, f.Uncomputed = v, false
 	return true
+}
+
+// unclaim forgets what a writer stored that says itself that all is to be calculated, such
+// as XlsxWriter, whose formulas all have the value 0.
+func (b *book) unclaim() {
+	if !b.recalculated {
+		return
+	}
+	for _, s := range b.sheets {
+		for i := range s.Cells {
+			if c := &s.Cells[i]; !c.Uncomputed {
+				c.Stored = nil
+			}
+		}
+	}
 }
 
 // typed returns the value that a text stands for, by what TYPE says of it.

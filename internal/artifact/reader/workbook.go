@@ -24,13 +24,14 @@ const (
 // A book is a workbook that is being read.
 type book struct {
 	*pack
-	shared   []string
-	styles   styles
-	date1904 bool
-	names    []definedName
-	sheets   []*sheet
-	cells    int
-	text     int
+	shared       []string
+	styles       styles
+	date1904     bool
+	recalculated bool // the writer asks for all formulas to be calculated: what it stored is no claim
+	names        []definedName
+	sheets       []*sheet
+	cells        int
+	text         int
 }
 
 // A definedName is a name for a formula, in one sheet or, with -1, in all.
@@ -74,6 +75,7 @@ func readXLSX(data []byte, f *artifact.File) error {
 	if err := b.calculate(); err != nil {
 		return err
 	}
+	b.unclaim()
 	for _, s := range b.sheets {
 		if err := b.readExtras(s); err != nil {
 			return err
@@ -97,6 +99,7 @@ func (b *book) open() error {
 	if err != nil {
 		return err
 	}
+	b.recalculated = isTrue(root.child("calcPr").attr("fullCalcOnLoad"))
 	b.date1904 = isTrue(root.child("workbookPr").attr("date1904"))
 	if err := b.readShared(related(relations, "sharedStrings")); err != nil {
 		return err
