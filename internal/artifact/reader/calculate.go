@@ -42,6 +42,10 @@ var known = words(`ABS ACOS ASIN ATAN ATAN2 COS COSH DEGREES EXP INT LN LOG LOG1
 	CHOOSE COLUMN COLUMNS HLOOKUP INDEX MATCH ROW ROWS VLOOKUP
 	FV IPMT NPER PMT PPMT PV RATE SLN SYD EFFECT NOMINAL`)
 
+// numeric are those of them that yield numbers.
+var numeric = words(`ABS COS EXP INT LN LOG LOG10 MOD PI POWER PRODUCT QUOTIENT RADIANS ROUND ROUNDDOWN ROUNDUP SIGN SIN SQRT SUM SUMIF SUMIFS
+	SUMPRODUCT TAN TRUNC AVERAGE AVERAGEIF AVERAGEIFS COUNT COUNTA COUNTIF COUNTIFS MAX MIN MEDIAN STDEV VAR RANK DATE DAY MONTH YEAR LEN`)
+
 func words(s string) map[string]bool {
 	set := map[string]bool{}
 	for _, w := range strings.Fields(s) {
@@ -58,6 +62,8 @@ var (
 	caught        = lazyregexp.New(`(?i)\b(IFERROR|IFNA|ISNA|ISERR|ISERROR)\(`)
 	fragile       = lazyregexp.New(`(?i)\b(VLOOKUP|HLOOKUP|SUMPRODUCT)\(`)
 	condition     = lazyregexp.New(`(?i)\bIF\(`)
+	arithmetic    = lazyregexp.New(`[A-Za-z]\(|[*/^-]`)
+	text          = lazyregexp.New(`["&<>=]`)
 	logical       = lazyregexp.New(`(?i)[<>=]|\b(AND|OR|NOT|XOR|IS[A-Z]+|EXACT|TRUE|FALSE)\b`)
 	chosen        = lazyregexp.New(`(?i)\b(IF|IFS|IFERROR|IFNA|SWITCH|CHOOSE|INDEX|VLOOKUP|HLOOKUP)\(`)
 	indexed       = lazyregexp.New(`(?i)\bINDEX\($`)
@@ -157,6 +163,7 @@ type formulaCell struct {
 	needs   int   // formulas that are to be calculated before
 	needed  []int // formulas that are calculated after
 	unknown bool  // it cannot be calculated, or one that it needs cannot
+	number  bool  // it yields a number or an error, whatever it refers to
 }
 
 // An area is a rectangle of a sheet's cells.
@@ -210,11 +217,13 @@ func (c *calculation) study(f *formulaCell, beyond bool) {
 		return
 	}
 	f.unknown = f.unknown || beyond || l.foreign || len(f.Formula) > 4096 || odd(f.Formula, l)
+	f.number = arithmetic.MatchString(f.Formula) && !text.MatchString(f.Formula)
 	refs := l.refs
 	for _, w := range l.words {
 		switch {
 		case strings.HasSuffix(w, "("):
 			f.unknown = f.unknown || !known[function(w)]
+			f.number = f.number && numeric[function(w)]
 		case w == "TRUE" || w == "FALSE":
 		default:
 			named, ok := c.named(w, f.sheet)
@@ -389,13 +398,21 @@ func (c *calculation) copy(order []*formulaCell) (*sheetCopy, error) {
 	for i, f := range order {
 		if f.Uncomputed && !f.unknown {
 			ref := "'" + strings.ReplaceAll(copied.names[f.sheet], "'", "''") + "'!" + cellName(f.Column, f.Row)
-			err = errors.Join(err, file.SetCellFormula(copied.types, cellName(1, i+1), ref), file.SetCellFormula(copied.types, cellName(2, i+1), "TYPE("+ref+")"))
+			err = errors.Join(err, file.SetCellFormula(copied.types, cellName(1, i+1), ref), typeOf(file, copied.types, i, f.number, ref))
 		}
 	}
 	if err != nil {
 		return nil, refuse("has cells that cannot be calculated with: %.200s", err)
 	}
 	return copied, nil
+}
+
+// typeOf asks for the type of a formula's value, where that is not known.
+func typeOf(file *excelize.File, sheet string, i int, isNumber bool, ref string) error {
+	if isNumber {
+		return nil
+	}
+	return file.SetCellFormula(sheet, cellName(2, i+1), "TYPE("+ref+")")
 }
 
 // grid returns how many places the copy fills: every row up to the last, and of each all
@@ -440,7 +457,10 @@ func setCell(file *excelize.File, sheet string, c *artifact.Cell) error {
 func (s *sheetCopy) value(f *formulaCell, i int) bool {
 	raw := excelize.Options{RawCellValue: true}
 	text, err1 := s.file.CalcCellValue(s.types, cellName(1, i+1), raw)
-	kind, err2 := s.file.CalcCellValue(s.types, cellName(2, i+1), raw)
+	kind, err2 := "1", error(nil)
+	if !f.number {
+		kind, err2 = s.file.CalcCellValue(s.types, cellName(2, i+1), raw)
+	}
 	if err1 != nil || err2 != nil || text == "" {
 		var err error
 		text, err = s.file.CalcCellValue(s.names[f.sheet], cellName(f.Column, f.Row), raw)

@@ -14,6 +14,7 @@ import (
 // Bounds of workbooks.
 const (
 	maxSheets    = 1_000
+	maxNames     = 1_000
 	maxBookCells = 500_000  // of all sheets
 	maxBookText  = 64 << 20 // bytes of all texts, formulas and formats of cells
 	maxCellText  = 256 << 10
@@ -115,6 +116,9 @@ func (b *book) open() error {
 			}
 		}
 		b.names = append(b.names, definedName{n.attr("name"), in, string(n.text)})
+	}
+	if len(b.names) > maxNames { // each is looked for among all of them; formulas with names stay uncomputed
+		b.names = nil
 	}
 	return b.listSheets(root, relations)
 }
