@@ -2,12 +2,14 @@ package reader_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/artifact"
+	"securebench/internal/artifact/reader"
 	"securebench/internal/memtest"
 )
 
@@ -57,6 +59,23 @@ func formulas(t *testing.T, data []byte) map[string]artifact.Cell {
 	return cells
 }
 
+// moreFormulas are those that need no thought.
+func moreFormulas() map[string]artifact.Value {
+	return map[string]artifact.Value{
+		"ACOS(1)": num(0), "ASIN(1)": num(1.5707963267949), "ATAN(1)": num(0.785398163397448), "ATAN2(1,2)": num(1.10714871779409), "COS(0)": num(1), "COSH(0)": num(1), "SIN(0)": num(0), "SINH(0)": num(0), "TAN(0)": num(0), "TANH(0)": num(0),
+		"DEGREES(PI())": num(180), "RADIANS(180)": num(3.14159265358979), "PI()": num(3.14159265358979), "EXP(1)": num(2.71828182845905), "LN(1)": num(0), "LOG(8,2)": num(3), "LOG10(100)": num(2), "SIGN(-2)": num(-1), "SUMSQ(A1:A2)": num(500), "PRODUCT(A1:A2)": num(200), "QUOTIENT(-7,2)": num(-3),
+		"CEILING(2.5,1)": num(3), "FLOOR(2.5,1)": num(2), "EVEN(1.5)": num(2), "ODD(2)": num(3), "MROUND(7,3)": num(6), "ROUNDDOWN(-1.29,1)": num(-1.2),
+		`AVERAGEIFS(A1:A4,C1:C4,"x")`: num(20), `MAXIFS(A1:A4,C1:C4,"x")`: num(30), `MINIFS(A1:A4,C1:C4,"x")`: num(10), "COUNTBLANK(B1:B4)": num(1), "SMALL(A1:A4,2)": num(20),
+		"STDEV.S(A1:A4)": num(12.9099444873581), "STDEV.P(A1:A4)": num(11.1803398874989), "STDEVP(A1:A4)": num(11.1803398874989), "VAR(A1:A4)": num(166.666666666667), "VAR.S(A1:A4)": num(166.666666666667), "VAR.P(A1:A4)": num(125), "VARP(A1:A4)": num(125),
+		"CORREL(A1:A3,B1:B3)": num(1), "SLOPE(B1:B3,A1:A3)": num(0.1), "INTERCEPT(B1:B3,A1:A3)": num(0.5), "RANK.EQ(A2,A1:A4)": num(3), "PERCENTILE(A1:A4,0.3)": num(19), "PERCENTILE.INC(A1:A4,0.3)": num(19), "QUARTILE(A1:A4,1)": num(17.5), "QUARTILE.INC(A1:A4,1)": num(17.5),
+		"ISERR(1/0)": yes(true), "ISEVEN(4)": yes(true), "ISODD(4)": yes(false), "ISLOGICAL(TRUE)": yes(true), "ISNA(NA())": yes(true), "ISNONTEXT(A1)": yes(true), "ISNUMBER(A1)": yes(true), "ISTEXT(C1)": yes(true), "TRUE()": yes(true), "FALSE()": yes(false), "XOR(A1>5,A2>5)": yes(false), "AND(A1>5,A2>5)": yes(true),
+		"IFNA(NA(),7)": num(7), `IFS(A1>50,"a",A1>5,"b")`: txt("b"), `SWITCH(A1,5,"a",10,"b","c")`: txt("b"), "HLOOKUP(10,A1:C4,2,FALSE)": num(20), "COLUMNS(A1:C1)": num(3),
+		"DAYS(45361,45351)": num(10), "HOUR(0.75)": num(18), "MINUTE(0.51)": num(14), "TIME(12,0,0)": num(0.5), "NETWORKDAYS(45351,45361)": num(7),
+		"CONCAT(C1:C2)": txt("xy"), "LOWER(\"AB\")": txt("ab"), "PROPER(\"ab cd\")": txt("Ab Cd"), `REPLACE("abcdef",2,3,"z")`: txt("azef"), `RIGHT("abc",2)`: txt("bc"), `SEARCH("B","abc")`: num(2), `TEXTJOIN("-",TRUE,C1:C3)`: txt("x-y-x"),
+		"EFFECT(0.05,12)": num(0.0511618978817334), "NOMINAL(0.05,12)": num(0.0488894854037802), "NPER(0.01,-100,1000)": num(10.5886444594232), "IPMT(0.05/12,1,360,100000)": num(-416.666666666667), "PPMT(0.05/12,1,360,100000)": num(-120.154956345471), "RATE(12,-100,1000)": num(0.0292285407691582), "SLN(100,10,5)": num(18), "SYD(100,10,5,1)": num(30),
+	}
+}
+
 // TestFormulas: formulas have the values that spreadsheets give them, whatever is stored.
 func TestFormulas(t *testing.T) {
 	want := map[string]artifact.Value{
@@ -72,9 +91,17 @@ func TestFormulas(t *testing.T) {
 		"PMT(0.05/12,360,100000)": num(-536.821623012138), "FV(0.05,10,-100)": num(1257.78925355488), "PV(0.05,10,-100)": num(772.173492918481),
 		"1/0": bad("#DIV/0!"), "SQRT(-1)": bad("#NUM!"), "NA()": bad("#N/A"), `"x"+1`: bad("#VALUE!"), `IFERROR(1/0,"none")`: txt("none"), "ISERROR(1/0)": yes(true), "B4": num(0), "ISBLANK(B4)": yes(true), `One!A1+'One'!A2`: num(30), "MyName*2": num(40), "SUM(MyRange)": num(100),
 	}
+	for f, v := range moreFormulas() {
+		want[f] = v
+	}
 	var list []string
 	for f := range want {
 		list = append(list, f)
+	}
+	for name := range reader.Known {
+		if !slices.ContainsFunc(list, func(f string) bool { return strings.HasPrefix(f, name+"(") }) {
+			t.Errorf("%s is calculated, and no formula here begins with it", name)
+		}
 	}
 	data := sheetFile{sheet: formulaSheet(list, "<v>42</v>"), book: `<workbook xmlns:r="r"><sheets><sheet name="One" r:id="s1"/></sheets><definedNames><definedName name="MyName">One!$A$2</definedName><definedName name="MyRange">One!$A$1:$A$4</definedName></definedNames></workbook>`}.bytes(t)
 	got := formulas(t, data)

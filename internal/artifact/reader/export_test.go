@@ -1,0 +1,4 @@
+package reader
+
+// Known are the functions that are calculated.
+var Known = known
