@@ -22,7 +22,7 @@ type sheetFile struct {
 func (s sheetFile) bytes(t testing.TB) []byte {
 	t.Helper()
 	wrap := func(text, whole, around string) string {
-		if strings.HasPrefix(text, "<") && strings.HasPrefix(text, "<"+whole) || strings.HasPrefix(text, "<!") {
+		if strings.HasPrefix(text, "<"+whole) || strings.HasPrefix(text, "<x:"+whole) || strings.HasPrefix(text, "<!") {
 			return text
 		}
 		return fmt.Sprintf(around, text)

@@ -14,6 +14,7 @@ import (
 	"github.com/xuri/excelize/v2"
 
 	"securebench/internal/artifact"
+	"securebench/internal/artifact/reader"
 	"securebench/internal/datatest"
 )
 
@@ -124,5 +125,38 @@ func TestWorkbook(t *testing.T) {
 	}, {Name: "It's 2", Hidden: true, Cells: []artifact.Cell{{Row: 9, Column: 16_384, Value: artifact.Value{Kind: artifact.Number, Number: -1.5e-7}, Format: plain}}}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestWriters: what programs write in different ways reads the same.
+func TestWriters(t *testing.T) {
+	styles := `<cellXfs><xf/><xf numFmtId="14"/></cellXfs>`
+	want := book(t, sheetFile{sheet: `<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1"><v>0.5</v></c></row><row r="2"><c r="A2" s="1"><v>45351</v></c><c r="B2" t="b"><v>1</v></c></row>`, shared: "<si><t>a &lt; b</t></si>", styles: styles}.bytes(t))
+	for name, file := range map[string]sheetFile{
+		"texts in the cells":     {sheet: `<row r="1"><c r="A1" t="inlineStr"><is><t>a &lt; b</t></is></c><c r="B1"><v>0.5</v></c></row><row r="2"><c r="A2" s="1"><v>45351</v></c><c r="B2" t="b"><v>1</v></c></row>`},
+		"rich text":              {sheet: `<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1"><v>5E-1</v></c></row><row r="2"><c r="A2" s="1"><v>45351</v></c><c r="B2" t="b"><v>1</v></c></row>`, shared: `<si><r><t xml:space="preserve">a </t></r><r><rPr><b/></rPr><t>&#60; b</t></r><rPh sb="0" eb="1"><t>ruby</t></rPh></si>`},
+		"prefixes":               {sheet: `<x:worksheet xmlns:x="y"><x:sheetData><x:row r="1"><x:c r="A1" t="s"><x:v>0</x:v></x:c><x:c r="B1"><x:v>0.5</x:v></x:c></x:row><x:row r="2"><x:c r="A2" s="1"><x:v>45351</x:v></x:c><x:c r="B2" t="b"><x:v>1</x:v></x:c></x:row></x:sheetData></x:worksheet>`, shared: "<x:sst xmlns:x='y'><x:si><x:t>a &lt; b</x:t></x:si></x:sst>"},
+		"no places":              {sheet: `<row><c t="s"><v>0</v></c><c><v>0.5</v></c></row><row><c s="1"><v>45351</v></c><c t="b"><v>1</v></c><c/></row><row/>`, shared: "<si><t><![CDATA[a < b]]></t></si>"},
+		"dates as texts":         {sheet: `<row r="1"><c r="A1" t="str"><v>a &lt; b</v></c><c r="B1"><v>0.5</v></c></row><row r="2"><c r="A2" t="d" s="1"><v>2024-02-29</v></c><c r="B2" t="b"><v>1</v></c></row>`},
+		"days from 1904":         {sheet: `<row r="1"><c r="A1" t="str"><v>a &lt; b</v></c><c r="B1"><v>0.5</v></c></row><row r="2"><c r="A2" s="1"><v>43889</v></c><c r="B2" t="b"><v>1</v></c></row>`, book: `<workbook xmlns:r="r"><workbookPr date1904="1"/><sheets><sheet name="One" r:id="s1"/></sheets></workbook>`},
+		"rows in another order":  {sheet: `<row r="2"><c r="B2" t="b"><v>1</v></c><c r="A2" s="1"><v>45351</v></c></row><row r="1"><c r="A1" t="str"><v>a &lt; b</v></c><c r="B1"><v>0.5</v></c></row>`},
+		"a sheet of other parts": {sheet: `<worksheet><dimension ref="A1:XFD9"/><sheetFormatPr/><cols><col min="1" max="2"/></cols><sheetData><row r="1"><c r="A1" t="str"><v>a &lt; b</v></c><c r="B1"><v>0.5</v></c></row><row r="2"><c r="A2" s="1"><v>45351</v></c><c r="B2" t="b"><v>1</v></c></row></sheetData><pageMargins/><extLst><ext><a><c r="Z9"><v>1</v></c></a></ext></extLst></worksheet>`},
+	} {
+		file.styles = styles
+		if d := cmp.Diff(want, book(t, file.bytes(t))); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+// TestDates: which number formats show a date.
+func TestDates(t *testing.T) {
+	for code, date := range map[string]bool{
+		"yyyy-mm-dd": true, "m/d/yy h:mm": true, "[h]:mm:ss": true, "[$-409]d\\-mmm\\-yyyy;@": true, "mm:ss.0": true, `yyyy"年"m"月"`: true, "AM/PM": true,
+		"General": false, "0.00": false, `#,##0 "days"`: false, `0.00\ \d`: false, "[Red]0": false, "0.00E+00": false, "@": false, `"d"0`: false, "_d0": false, "# ?/?": false, "[$EUR] 0": false, "": false,
+	} {
+		if reader.DateCode(code) != date {
+			t.Errorf("%q: %v", code, !date)
+		}
 	}
 }
