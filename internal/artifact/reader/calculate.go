@@ -17,8 +17,8 @@ import (
 // time that it is read; formulas beyond them are left uncomputed.
 const (
 	maxFormulas = 50_000
-	maxLookedAt = 1_000_000 // cells that formulas refer to
-	maxGrid     = 500_000   // places that the calculated copy fills
+	maxLookedAt = 500_000 // cells that formulas refer to
+	maxGrid     = 500_000 // places that the calculated copy fills
 	maxGridRow  = 100_000
 )
 
