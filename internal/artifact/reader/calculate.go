@@ -36,7 +36,7 @@ var known = words(`ABS ACOS ASIN ATAN ATAN2 COS COSH DEGREES EXP INT LN LOG LOG1
 	AVERAGE AVERAGEIF AVERAGEIFS COUNT COUNTA COUNTBLANK COUNTIF COUNTIFS LARGE MAX MAXIFS MEDIAN MIN MINIFS SMALL
 	STDEV STDEV.S STDEV.P STDEVP VAR VAR.S VAR.P VARP CORREL SLOPE INTERCEPT RANK RANK.EQ PERCENTILE PERCENTILE.INC QUARTILE QUARTILE.INC
 	ISBLANK ISERR ISERROR ISEVEN ISLOGICAL ISNA ISNONTEXT ISNUMBER ISODD ISTEXT NA
-	AND FALSE IF IFERROR IFNA IFS NOT OR SWITCH TRUE XOR
+	AND FALSE IF IFERROR IFNA IFS NOT OR TRUE XOR
 	DATE DAY DAYS EDATE EOMONTH HOUR MINUTE MONTH TIME WEEKDAY YEAR NETWORKDAYS
 	CONCAT CONCATENATE EXACT FIND LEFT LEN LOWER MID PROPER REPLACE RIGHT SEARCH SUBSTITUTE TEXTJOIN TRIM UPPER
 	CHOOSE COLUMN COLUMNS HLOOKUP INDEX MATCH ROW ROWS VLOOKUP
@@ -60,7 +60,7 @@ var (
 	criteria      = lazyregexp.New(`(?i)\b(COUNT|SUM|AVERAGE|MAX|MIN)IFS?\(`)
 	emptyText     = lazyregexp.New(`""`)
 	caught        = lazyregexp.New(`(?i)\b(IFERROR|IFNA|ISNA|ISERR|ISERROR)\(`)
-	fragile       = lazyregexp.New(`(?i)\b(VLOOKUP|HLOOKUP|SUMPRODUCT)\(`)
+	fragile       = lazyregexp.New(`(?i)\bSUMPRODUCT\(`)
 	condition     = lazyregexp.New(`(?i)\bIF\(`)
 	arithmetic    = lazyregexp.New(`[A-Za-z]\(|[*/^-]`)
 	text          = lazyregexp.New(`["&<>=]`)
@@ -72,8 +72,8 @@ var (
 )
 
 // odd says whether a formula is one of these. An empty text is not equal to an empty cell
-// there, a number alone is no condition, an area of one row has no columns, lookups tell
-// capitals from small letters, and ranges are no operands.
+// there, a number alone is no condition, an area of one row has no columns, and ranges are
+// no operands.
 func odd(formula string, l *lexer) bool {
 	plain := blankTexts(formula)
 	switch {
@@ -191,9 +191,11 @@ func (b *book) calculate() error {
 		for j := range s.Cells {
 			cell := &s.Cells[j]
 			c.used[i] = place{row: max(c.used[i].row, cell.Row), column: max(c.used[i].column, cell.Column)}
-			if cell.Formula != "" {
+			// An error is lost when another cell refers to it: what does is left alone.
+			isError := cell.Formula == "" && cell.Value.Kind == artifact.Failed
+			if cell.Formula != "" || isError {
 				c.index[i][cell.Column] = append(c.index[i][cell.Column], len(c.formulas))
-				c.formulas = append(c.formulas, &formulaCell{Cell: cell, sheet: i, unknown: s.arrays[cellName(cell.Column, cell.Row)]})
+				c.formulas = append(c.formulas, &formulaCell{Cell: cell, sheet: i, unknown: isError || s.arrays[cellName(cell.Column, cell.Row)]})
 			}
 		}
 	}
@@ -293,10 +295,8 @@ func (c *calculation) connect(i int, f *formulaCell) {
 		return
 	}
 	for _, a := range f.ranges {
-		for column, numbers := range c.index[a.sheet] {
-			if column < a.first.column || column > a.last.column {
-				continue
-			}
+		for column := a.first.column; column <= a.last.column; column++ {
+			numbers := c.index[a.sheet][column]
 			at, _ := slices.BinarySearchFunc(numbers, a.first.row, func(n, row int) int { return c.formulas[n].Row - row })
 			for ; at < len(numbers) && c.formulas[numbers[at]].Row <= a.last.row; at++ {
 				c.formulas[numbers[at]].needed = append(c.formulas[numbers[at]].needed, i)
@@ -465,8 +465,12 @@ func (s *sheetCopy) value(f *formulaCell, i int) bool {
 		var err error
 		text, err = s.file.CalcCellValue(s.names[f.sheet], cellName(f.Column, f.Row), raw)
 		// Another message may be about what the library cannot do.
-		if err != nil && slices.Contains([]string{"#DIV/0!", "#N/A", "#NUM!", "#VALUE!"}, err.Error()) {
-			f.Value, f.Uncomputed = artifact.Value{Kind: artifact.Failed, Text: err.Error()}, false
+		if err != nil && (text == "#N/A" || slices.Contains([]string{"#DIV/0!", "#N/A", "#NUM!", "#VALUE!"}, err.Error())) {
+			code := err.Error()
+			if text == "#N/A" { // a lookup says more
+				code = text
+			}
+			f.Value, f.Uncomputed = artifact.Value{Kind: artifact.Failed, Text: code}, false
 			return true
 		}
 		if err != nil || err2 != nil {

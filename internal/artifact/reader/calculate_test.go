@@ -69,7 +69,7 @@ func moreFormulas() map[string]artifact.Value {
 		"STDEV.S(A1:A4)": num(12.9099444873581), "STDEV.P(A1:A4)": num(11.1803398874989), "STDEVP(A1:A4)": num(11.1803398874989), "VAR(A1:A4)": num(166.666666666667), "VAR.S(A1:A4)": num(166.666666666667), "VAR.P(A1:A4)": num(125), "VARP(A1:A4)": num(125),
 		"CORREL(A1:A3,B1:B3)": num(1), "SLOPE(B1:B3,A1:A3)": num(0.1), "INTERCEPT(B1:B3,A1:A3)": num(0.5), "RANK.EQ(A2,A1:A4)": num(3), "PERCENTILE(A1:A4,0.3)": num(19), "PERCENTILE.INC(A1:A4,0.3)": num(19), "QUARTILE(A1:A4,1)": num(17.5), "QUARTILE.INC(A1:A4,1)": num(17.5),
 		"ISERR(1/0)": yes(true), "ISEVEN(4)": yes(true), "ISODD(4)": yes(false), "ISLOGICAL(TRUE)": yes(true), "ISNA(NA())": yes(true), "ISNONTEXT(A1)": yes(true), "ISNUMBER(A1)": yes(true), "ISTEXT(C1)": yes(true), "TRUE()": yes(true), "FALSE()": yes(false), "XOR(A1>5,A2>5)": yes(false), "AND(A1>5,A2>5)": yes(true),
-		"IFNA(NA(),7)": num(7), `IFS(A1>50,"a",A1>5,"b")`: txt("b"), `SWITCH(A1,5,"a",10,"b","c")`: txt("b"), "HLOOKUP(10,A1:C4,2,FALSE)": num(20), "COLUMNS(A1:C1)": num(3),
+		"IFNA(NA(),7)": num(7), `IFS(A1>50,"a",A1>5,"b")`: txt("b"), "HLOOKUP(10,A1:C4,2,FALSE)": num(20), "COLUMNS(A1:C1)": num(3),
 		"DAYS(45361,45351)": num(10), "HOUR(0.75)": num(18), "MINUTE(0.51)": num(14), "TIME(12,0,0)": num(0.5), "NETWORKDAYS(45351,45361)": num(7),
 		"CONCAT(C1:C2)": txt("xy"), "LOWER(\"AB\")": txt("ab"), "PROPER(\"ab cd\")": txt("Ab Cd"), `REPLACE("abcdef",2,3,"z")`: txt("azef"), `RIGHT("abc",2)`: txt("bc"), `SEARCH("B","abc")`: num(2), `TEXTJOIN("-",TRUE,C1:C3)`: txt("x-y-x"),
 		"EFFECT(0.05,12)": num(0.0511618978817334), "NOMINAL(0.05,12)": num(0.0488894854037802), "NPER(0.01,-100,1000)": num(10.5886444594232), "IPMT(0.05/12,1,360,100000)": num(-416.666666666667), "PPMT(0.05/12,1,360,100000)": num(-120.154956345471), "RATE(12,-100,1000)": num(0.0292285407691582), "SLN(100,10,5)": num(18), "SYD(100,10,5,1)": num(30),
@@ -86,6 +86,7 @@ func TestFormulas(t *testing.T) {
 		"SUMPRODUCT(A1:A3,B1:B3)": num(170), "ROUND(2.5,0)": num(3), "ROUND(-2.5,0)": num(-3), "ROUND(1234.5,-2)": num(1200), "ROUNDUP(1.01,1)": num(1.1), "INT(-2.5)": num(-3), "TRUNC(-2.5)": num(-2), "MOD(-3,2)": num(1), "ABS(-2)": num(2), "SQRT(16)": num(4), "POWER(2,10)": num(1024),
 		`IF(A1>5,"big","small")`: txt("big"), `IF(AND(A1>5,C1="y"),1,2)`: num(2), "A1>5": yes(true), "A1=A2": yes(false), "NOT(A1>5)": yes(false), "OR(A1>100,A2>15)": yes(true), `C1="X"`: yes(true), `EXACT(C1,"X")`: yes(false),
 		`C1&" and "&A1`: txt("x and 10"), `CONCATENATE(C1,C2)`: txt("xy"), `LEFT("5x",1)`: txt("5"), `UPPER(C1)`: txt("X"), `LEN("abc")`: num(3), `MID("abcd",2,2)`: txt("bc"), `SUBSTITUTE("a-b","-","+")`: txt("a+b"), `TRIM("  a  b ")`: txt("a b"), `FIND("b","abc")`: num(2),
+		`IFERROR(VLOOKUP("X",C1:C4,1,FALSE),"no")`: txt("x"), `IFERROR(VLOOKUP("q",C1:C4,1,FALSE),"no")`: txt("no"), `VLOOKUP("q",C1:C4,1,FALSE)`: bad("#N/A"),
 		"VLOOKUP(20,A1:B4,2,FALSE)": num(2.5), `MATCH("y",C1:C4,0)`: num(2), "INDEX(A1:A4,3)": num(30), "INDEX(A1:B4,2,2)": num(2.5), "INDEX(A2:C2,2)": num(2.5), "INDEX($A$2:$C$2,MATCH(2.5,A2:C2,0))": num(2.5), `CHOOSE(2,"a","b")`: txt("b"), "ROW(A3)": num(3), "COLUMN(C1)": num(3), "ROWS(A1:A4)": num(4),
 		"DATE(2024,2,29)": num(45351), "YEAR(45351)": num(2024), "MONTH(45351)": num(2), "DAY(45351)": num(29), "EDATE(45351,12)": num(45716), "EOMONTH(45323,0)": num(45351), "WEEKDAY(45351)": num(5),
 		"PMT(0.05/12,360,100000)": num(-536.821623012138), "FV(0.05,10,-100)": num(1257.78925355488), "PV(0.05,10,-100)": num(772.173492918481),
@@ -118,7 +119,7 @@ func TestFormulas(t *testing.T) {
 // asks others is an error.
 func TestUncomputed(t *testing.T) {
 	left := []string{"IF(A1,1,2)", `B4=""`, `IF(B4="",1,2)`, `COUNTIF(B1:B4,"")`, "SUM(A1:A4*2)", "A1:A4*2", "TODAY()", "NOW()", "RAND()", `INDIRECT("A1")`, "OFFSET(A1,1,0)", "Table1[Sum]", "NoName+1", "NPV(0.1,A1:A4)",
-		"Missing!A1", `IFERROR(VLOOKUP("X",C1:C4,1,FALSE),"no")`, "1/3&\"\"", "E1+1", "E19+E20", "E19", "LAMBDA(x,x)(1)", "SUM(A1:XFD1048576)", "A1 A2", "SUM((", "REPT(\"x\",999999999)", "MUNIT(99999)"}
+		"Missing!A1", `SWITCH(C1,"X",1,2)`, "1/3&\"\"", "E1+1", "E19+E20", "E19", "LAMBDA(x,x)(1)", "SUM(A1:XFD1048576)", "A1 A2", "SUM((", "REPT(\"x\",999999999)", "MUNIT(99999)"}
 	asked := []string{`WEBSERVICE("http://example.org")`, "[1]Sheet1!A1", "'[Other.xlsx]Sheet 1'!A1+1", `'C:\x\[b.xlsx]S'!A1`, "cmd|'/C calc'!A0", `_xlfn.WEBSERVICE("x")`, `RTD("a",,"b")`, `1+DDE("a","b","c")`}
 	got := formulas(t, sheetFile{sheet: formulaSheet(append(left, asked...), "<v>42</v>")}.bytes(t))
 	for _, f := range left {
@@ -155,6 +156,19 @@ func TestChains(t *testing.T) {
 	circle := book(t, sheetFile{sheet: `<row r="1"><c r="A1"><f>B1+1</f><v>7</v></c><c r="B1"><f>A1+1</f></c><c r="C1"><f>A1*2</f></c><c r="D1"><f>D1</f></c><c r="E1"><f>1+1</f></c></row>`}.bytes(t)).Sheets[0].Cells
 	for i, c := range circle {
 		if c.Uncomputed != (i < 4) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestErrorsOfCells: what refers to an error is not calculated with an empty cell.
+func TestErrorsOfCells(t *testing.T) {
+	cells := book(t, sheetFile{sheet: `<row r="1"><c r="A1" t="e"><v>#REF!</v></c><c r="B1"><f>1/0</f></c><c r="C1"><f>A1+1</f></c><c r="D1"><f>SUM(A1:B1)</f></c><c r="E1"><f>B1+1</f></c><c r="F1"><f>C1</f></c><c r="G1"><f>IFERROR(1/0,5)</f></c></row>`}.bytes(t)).Sheets[0].Cells
+	if cells[0].Value != bad("#REF!") || cells[1].Value != bad("#DIV/0!") || cells[1].Uncomputed || cells[6].Value != num(5) {
+		t.Errorf("%+v", cells)
+	}
+	for _, c := range cells[2:6] {
+		if !c.Uncomputed {
 			t.Errorf("%+v", c)
 		}
 	}
