@@ -200,11 +200,15 @@ func TestDocumentedFiles(t *testing.T) {
 		head     = "schema_version: \"0.2\"\nrun: {id: r, output_dir: out}\nbenchmark: {manifest: pack/manifest.yaml, tasks: pack/tasks.jsonl}\n"
 		row      = `{"id": "a", "family": "short_answer", "input": {"question": "2+2?"}, "eval": {"accepted_answers": ["4"]}}`
 		code     = `{"id": "a", "family": "code_completion", "input": {"prompt": "p"}, "environment": {"image": "i"}, "eval": {"tests": %s}}`
+		rubric   = `{"id": "a", "family": "artifact_task", "input": {"brief": "b", "output_spec": {"type": "csv", "path": "a.csv"}}, "eval": {"reference_artifact": "a\n1\n", "rubric": %s}}`
 		service  = `{"id": "a", "family": "terminal_task", "input": {"instructions": "i"}, "environment": {"image": "i"}, "eval": {"start": %s, "checker": {"command": ["true"]}}}`
 	)
 	n := 0
 	for _, e := range examples(t) {
 		files := map[string]string{"pack/manifest.yaml": manifest, "pack/tasks.jsonl": row}
+		for _, name := range []string{"assets/total/prompt.md", "hidden/total/tests.py", "hidden/total/solution.py", "hidden/sum.csv", "hidden/stack/tests/test_order.py"} {
+			files["pack/"+name] = "def test(): pass\n" // what rows name
+		}
 		arg := "pack"
 		switch text := strings.TrimSpace(e.text); {
 		case e.language == "yaml" && strings.Contains(e.text, "schema_version:"):
@@ -213,12 +217,21 @@ func TestDocumentedFiles(t *testing.T) {
 			files["tester.yaml"] = regexp.MustCompile(`(manifest|tasks): \S+/(manifest.yaml|tasks.jsonl)`).ReplaceAllString(e.text, "$1: pack/$2")
 		case e.language == "yaml" && strings.HasPrefix(text, "harness:"):
 			files["tester.yaml"], arg = head+e.text, "tester.yaml"
+		case e.language == "yaml" && strings.HasPrefix(text, "family:"):
+			files = map[string]string{"pack/manifest.yaml": manifest}
+			for name, content := range map[string]string{"task.yaml": e.text, "prompt.md": "p", "tests.py": "def test(): pass\n", "solution.py": "pass\n", "data/orders.csv": "1\n"} {
+				files["pack/tasks/add/"+name] = content
+			}
 		case e.language == "yaml" && strings.Contains(e.text, "version:"):
 			files["pack/manifest.yaml"] = e.text
+		case e.language == "json" && strings.HasPrefix(text, `{"type"`):
+			files["pack/tasks.jsonl"] = fmt.Sprintf(rubric, oneLine(t, e))
 		case e.language == "json" && strings.Contains(text, `"id"`):
 			files["pack/tasks.jsonl"] = e.text
 		case e.language == "json" && strings.Contains(text, `"source"`):
 			files["pack/tasks.jsonl"] = fmt.Sprintf(code, oneLine(t, e))
+		case e.language == "json" && strings.Contains(text, `"digest": "sha256:…"`):
+			continue // a lock file, which pack lock writes
 		case e.language == "json" && strings.Contains(text, `"ready"`):
 			files["pack/tasks.jsonl"] = fmt.Sprintf(service, oneLine(t, e))
 		case e.language == "yaml" && strings.Contains(e.text, "  start:"):
