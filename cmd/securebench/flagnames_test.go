@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -111,6 +112,11 @@ func TestTablesOfHelpFit(t *testing.T) {
 	eachCommand(t, func(c *cobra.Command) {
 		if c.Parent() != nil && c.Parent().Name() == "completion" {
 			return // cobra's own text
+		}
+		for line := range strings.Lines(c.Long) {
+			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > console.DefaultWidth {
+				t.Errorf("%s --help: %d characters: %s", c.CommandPath(), len(line), line)
+			}
 		}
 		for line := range strings.Lines(c.UsageString()) {
 			if line = strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "  securebench ") && len(line) > console.DefaultWidth {

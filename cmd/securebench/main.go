@@ -217,5 +217,14 @@ fresh sandboxes to which the agent never had access.
 	root.AddCommand(a.scriptedCommand())
 	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", console.DefaultWidth)).Replace(root.UsageTemplate()))
 	complete.Setup(root, versionLine())
+	layOut(root)
 	return root
+}
+
+// layOut breaks the help of a command and those below it for terminals.
+func layOut(c *cobra.Command) {
+	c.Long = console.Paragraphs(c.Long, console.DefaultWidth)
+	for _, sub := range c.Commands() {
+		layOut(sub)
+	}
 }

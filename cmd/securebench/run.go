@@ -49,10 +49,11 @@ by itself a model to ask, or --agent a built-in agent:
 
   oracle       submits each row's reference solution (must score 100%)
   null         submits nothing (must score 0)
-  replay:FILE  submits candidates from a JSONL file of {"task_id", "text"|"patch"},
-               or the answers in a file of lm-evaluation-harness (--log_samples),
-               Inspect (JSON), simple-evals or a data set, or lines of an id, a tab
-               and a text; --replay-map names columns
+  replay:FILE  submits candidates from a JSONL file of {"task_id",
+               "text"|"patch"}, or the answers in a file of
+               lm-evaluation-harness (--log_samples), Inspect (JSON),
+               simple-evals or a data set, or lines of an id, a tab and a
+               text; --replay-map names columns
 
 --resume continues an interrupted run. A record is kept if it is intact, was
 written by this run, has its candidate in the store, and was made from the same

@@ -216,6 +216,28 @@ func fold(text string, width, hang int) []string {
 	return rows
 }
 
+// Paragraphs lays out a text for so many columns: a paragraph with a line that is longer is
+// broken anew. Lines that are indented, such as those of lists and commands, stay as they are.
+func Paragraphs(text string, width int) string {
+	var out, paragraph []string
+	flush := func() {
+		if slices.ContainsFunc(paragraph, func(line string) bool { return ansi.StringWidth(line) > width }) {
+			paragraph = breakLines(strings.Join(paragraph, " "), width)
+		}
+		out, paragraph = append(out, paragraph...), nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line != "" && line[0] != ' ' {
+			paragraph = append(paragraph, line)
+			continue
+		}
+		flush()
+		out = append(out, line)
+	}
+	flush()
+	return strings.Join(out, "\n")
+}
+
 // breakLines breaks text at spaces, and words that are too long anywhere. Not at
 // hyphens, as a library would: those of a command or a name would be lost.
 func breakLines(text string, width int) []string {

@@ -81,6 +81,22 @@ func TestTableFits(t *testing.T) {
 	})
 }
 
+func TestParagraphs(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                               "",
+		"one two\nthree\n\nfour\n":       "one two\nthree\n\nfour\n",
+		"one two three\nfour\n\nfive":    "one two\nthree four\n\nfive",
+		"one two three\n  a  bb cc dd\n": "one two\nthree\n  a  bb cc dd\n",
+		"  a  b\n  c\nd":                 "  a  b\n  c\nd",
+		"a-word-that-fits-nowhere":       "a-word-tha\nt-fits-now\nhere",
+	} {
+		if diff := cmp.Diff(want, console.Paragraphs(in, 10)); diff != "" {
+			t.Errorf("%q: %s", in, diff)
+		}
+	}
+}
+
 // letters counts the characters of a text that are not white space.
 func letters(s string) map[rune]int {
 	n := map[rune]int{}
