@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/console"
 	"securebench/internal/family"
 	"securebench/internal/packimage"
 	"securebench/internal/packlint/likeness"
@@ -63,6 +64,7 @@ type scanner struct {
 	hidden map[string]*secrets        // by the image that the agents of their rows are in
 	files  map[string]map[string]bool // evaluation files that rows name, by that image
 	named  map[string]bool            // those that any row names
+	size   int                        // of all that is hidden
 }
 
 // row notes what a row hides from agents in an image of the pack.
@@ -72,7 +74,7 @@ func (s *scanner) row(row pack.Row) {
 		return
 	}
 	if s.hidden[n.Text] == nil {
-		s.hidden[n.Text], s.files[n.Text] = &secrets{}, map[string]bool{}
+		s.hidden[n.Text], s.files[n.Text] = newSecrets(&s.size), map[string]bool{}
 	}
 	for name := range s.pack.EvalFiles {
 		if namesEval(row.Eval, name) {
@@ -124,13 +126,16 @@ func (s *scanner) image(ctx context.Context, ref string, export Export, file str
 			s.evalFile(secret, name)
 		}
 	}
+	delete(s.hidden, ref) // which is not needed any more
+	defer func() { s.size -= secret.own }()
 	if len(secret.texts) == 0 {
 		return nil
 	}
+	secret.begin()
 	name, _, _ := strings.Cut(path.Base(ref), ":")
 	l := look{scanner: s, secrets: secret, ref: ref, at: source.Pos{File: filepath.Join(s.own.Dir, packimage.Folder, name, "Dockerfile")}}
 	if secret.leftOut > 0 {
-		l.warn(l.at, "split the pack", "image %s was searched for the first %d MiB of what its tasks hide, and not for %d further texts", ref, maxSecrets>>20, secret.leftOut)
+		l.warn(l.at, "split the pack", "image %s was not searched for %s: the pack hides more than %d MiB", ref, console.Plural(secret.leftOut, "text"), maxSecrets>>20)
 	}
 	defer func() {
 		if e := os.Remove(file); !errors.Is(e, os.ErrNotExist) {

@@ -7,12 +7,12 @@ import (
 	"securebench/internal/packlint/likeness"
 )
 
-// The bounds of what is searched for in one image.
+// The bounds of what is searched for.
 const (
 	minSecret  = 16       // bytes below which texts are alike by chance
 	minLike    = 64       // bytes below which a text laid out in another way is
 	maxSecret  = 1 << 20  // bytes of one; larger ones are compared as whole files
-	maxSecrets = 64 << 20 // bytes of all
+	maxSecrets = 64 << 20 // bytes of all that are kept
 )
 
 // secrets are the texts that must not be in an image. Their occurrences in a stream are found
@@ -23,12 +23,25 @@ type secrets struct {
 	ways    []likeness.How
 	index   likeness.Index
 	anchors map[uint64][]anchor
-	filter  []uint64 // a bit for each hash of an anchor
+	filter  []uint64 // a bit for each hash of an anchor, once the search begins
 	known   map[string]bool
-	size    int
+	size    *int // of all images that are kept
+	own     int  // of this one
 	longest int
-	// LeftOut counts texts beyond the bounds.
-	leftOut int
+	leftOut int // texts beyond the bounds
+}
+
+func newSecrets(size *int) *secrets {
+	return &secrets{known: map[string]bool{}, anchors: map[uint64][]anchor{}, size: size}
+}
+
+// begin is called before the search.
+func (s *secrets) begin() {
+	s.filter = make([]uint64, filterBits/64)
+	for h := range s.anchors {
+		bit := spread(h) % filterBits
+		s.filter[bit/64] |= 1 << (bit % 64)
+	}
 }
 
 // anchor is a place in a text that is looked for first.
@@ -55,19 +68,17 @@ func (s *secrets) add(name string, content []byte, m likeness.Marks, ways likene
 	if content != nil && (len(text) < minSecret || s.known[string(text)]) {
 		return
 	}
-	if s.size+len(text) > maxSecrets {
+	if *s.size+len(text) > maxSecrets {
 		s.leftOut++
 		return
-	}
-	if s.known == nil {
-		s.known, s.anchors, s.filter = map[string]bool{}, map[uint64][]anchor{}, make([]uint64, filterBits/64)
 	}
 	if len(text) < minLike {
 		ways &= likeness.Same
 	}
 	id := len(s.texts)
-	s.index.Add(int32(id), m)
-	s.names, s.ways, s.size = append(s.names, name), append(s.ways, ways), s.size+len(text)
+	s.index.Add(int32(id), m.Whole())
+	s.names, s.ways = append(s.names, name), append(s.ways, ways)
+	*s.size, s.own = *s.size+len(text), s.own+len(text)
 	if content == nil || len(text) > maxSecret {
 		s.texts = append(s.texts, nil)
 		return
@@ -86,8 +97,6 @@ func (s *secrets) add(name string, content []byte, m likeness.Marks, ways likene
 	}
 	key := hashOf(text[at : at+window])
 	s.anchors[key] = append(s.anchors[key], anchor{id, at})
-	bit := spread(key) % filterBits
-	s.filter[bit/64] |= 1 << (bit % 64)
 }
 
 var outgoing = leaving() //nolint:gochecknoglobals // a constant

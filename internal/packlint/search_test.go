@@ -18,14 +18,15 @@ func TestSearch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[ab]{16,60}`)
-		var s secrets
+		s := newSecrets(new(int))
 		hidden := rapid.SliceOfN(text, 1, 8).Draw(t, "hidden")
 		for _, h := range hidden {
 			s.add(h, []byte(h), likeness.Marks{}, 0)
 		}
+		s.begin()
 		stream := strings.Join(rapid.SliceOfN(rapid.StringMatching(`[abc]{0,80}`), 0, 10).Draw(t, "noise"), rapid.SampledFrom(hidden).Draw(t, "one"))
 		got := map[string]bool{}
-		w := searcher{secrets: &s, found: func(id int) { got[s.names[id]] = true }}
+		w := searcher{secrets: s, found: func(id int) { got[s.names[id]] = true }}
 		for rest := []byte(stream); len(rest) > 0; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
 			_, _ = w.Write(rest[:n])
@@ -44,13 +45,14 @@ func TestSearch(t *testing.T) {
 // more than one of them and the longest text.
 func TestSearchLong(t *testing.T) {
 	t.Parallel()
-	var s secrets
+	s := newSecrets(new(int))
 	long := strings.Repeat("0123456789abcdef", 5000)[3:]
 	s.add("long", []byte(long), likeness.Marks{}, 0)
 	s.add("short", []byte("a needle in the hay"), likeness.Marks{}, 0)
+	s.begin()
 	for _, at := range []int{0, 1, partSize - 10, partSize, partSize + len(long) - 5, 2*partSize + 7, 3*partSize - 1} {
 		var found []string
-		w := searcher{secrets: &s, found: func(id int) { found = append(found, s.names[id]) }}
+		w := searcher{secrets: s, found: func(id int) { found = append(found, s.names[id]) }}
 		for _, part := range []string{strings.Repeat("-", at), "a needle in the hay", long, strings.Repeat("+", partSize)} {
 			_, _ = w.Write([]byte(part))
 		}
@@ -83,11 +85,26 @@ func FuzzWalkTar(f *testing.F) {
 	f.Add([]byte("\x1f\x8b\x08\x00"))
 	f.Add(bytes.Repeat([]byte{0}, 1024))
 	f.Fuzz(func(t *testing.T, layer []byte) {
-		var s secrets
+		s := newSecrets(new(int))
 		s.add("x", []byte("a needle in the hay"), likeness.Marks{}, 0)
-		w := searcher{secrets: &s, found: func(int) {}}
-		part := searcher{secrets: &s, found: func(int) {}}
+		s.begin()
+		w := searcher{secrets: s, found: func(int) {}}
+		part := searcher{secrets: s, found: func(int) {}}
 		_ = likeness.WalkTar(t.Context(), bytes.NewReader(layer), likeness.Visitor{Enter: func(*tar.Header) {}, Whole: &w, Part: &part,
 			WholeEnd: w.end, PartEnd: func(string) { part.end() }, Each: func(string, []byte, likeness.Marks) {}, Cut: func() {}})
 	})
+}
+
+// TestSecretsAreBounded: texts beyond the bound, which is that of all images, are counted
+// and not kept.
+func TestSecretsAreBounded(t *testing.T) {
+	t.Parallel()
+	size := maxSecrets - 40
+	one, other := newSecrets(&size), newSecrets(&size)
+	one.add("a", []byte(strings.Repeat("a", 30)), likeness.Marks{}, 0)
+	one.add("a again", []byte(strings.Repeat("a", 30)), likeness.Marks{}, 0)
+	other.add("b", []byte(strings.Repeat("b", 30)), likeness.Marks{}, 0)
+	if len(one.texts) != 1 || one.leftOut != 0 || len(other.texts) != 0 || other.leftOut != 1 || size != maxSecrets-10 {
+		t.Errorf("%d, %d, %d, %d, %d", len(one.texts), one.leftOut, len(other.texts), other.leftOut, size)
+	}
 }

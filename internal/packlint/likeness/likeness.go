@@ -71,6 +71,9 @@ type Marks struct {
 	lines []uint64  // distinct
 }
 
+// Whole returns the marks of the content as a whole, without those of its lines.
+func (m Marks) Whole() Marks { return Marks{whole: m.whole} }
+
 // seed differs from process to process: hashes are not kept.
 var seed = maphash.MakeSeed() //nolint:gochecknoglobals // one for all texts
 
