@@ -5,14 +5,14 @@ import (
 	"securebench/internal/pipeline"
 	"securebench/internal/progress"
 	"securebench/internal/report"
-	"securebench/internal/run"
 	"securebench/internal/verdict"
 )
 
-// ending says what came of a run that ended normally, and what to type next. The rates are
+// ending says what came of a run in a directory that ended normally, with so many attempts at
+// each task, and what to type next. The rates are
 // those of its report; a shard has none, since its tasks are no sample of the pack.
-func (a *app) ending(r *run.Run, sum pipeline.Summary) progress.Ending {
-	e := progress.Ending{Rates: []progress.Rate{}, Reasons: sum.Reasons(), Next: a.next(r.Config.OutputDir, sum)}
+func (a *app) ending(dir string, attempts int, sum pipeline.Summary) progress.Ending {
+	e := progress.Ending{Rates: []progress.Rate{}, Reasons: sum.Reasons(), Next: a.next(dir, sum)}
 	if a.given("--shard") {
 		return e
 	}
@@ -21,7 +21,7 @@ func (a *app) ending(r *run.Run, sum pipeline.Summary) progress.Ending {
 		if planned == 0 {
 			continue
 		}
-		passed, tasks := sum.Of(b).Passed, planned/r.Config.Attempts
+		passed, tasks := sum.Of(b).Passed, planned/attempts
 		rate := float64(passed) / float64(planned)
 		in := report.Wilson(rate, tasks)
 		e.Rates = append(e.Rates, progress.Rate{Basis: b, Tasks: tasks, Attempts: planned, Passed: passed,

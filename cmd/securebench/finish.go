@@ -51,7 +51,7 @@ func (a *app) executeRun(ctx context.Context, f *runFlags, o run.Options) (err e
 		report.Event(progress.Interrupted{ResumeCommand: a.resumeCommand()})
 	}
 	if err == nil {
-		report.Event(a.ending(r, sum))
+		report.Event(a.ending(r.Config.OutputDir, r.Config.Attempts, sum))
 	}
 	_ = report.Close() // remove the display before the summary is printed
 	if err == nil || sum.Total > 0 {

@@ -11,6 +11,7 @@ import (
 	"securebench/internal/console"
 	"securebench/internal/fault"
 	"securebench/internal/merge"
+	"securebench/internal/progress"
 	"securebench/internal/redact"
 	"securebench/internal/run"
 )
@@ -57,6 +58,11 @@ func (a *app) merge(ctx context.Context, dir string, shards []string) error {
 		for reason, n := range p.Dropped {
 			a.say("warning: shard %s: not kept: %s: %s", p.Shard(), run.DropReason(reason), console.Plural(n, "record"))
 		}
+	}
+	if res.Complete() && res.Broken == nil && res.Summary.Infrastructure == 0 {
+		end := progress.New(progress.Plain, a.stderr, progress.Options{})
+		end.Event(a.ending(dir, res.Attempts, res.Summary))
+		_ = end.Close() // the stream remembers write errors
 	}
 	a.summaryLine(res.Summary, res.Records, res.LeftOut)
 	switch sum := res.Summary; {

@@ -29,11 +29,12 @@ type Options struct {
 
 // Result is what came of a merge.
 type Result struct {
-	Summary pipeline.Summary
-	Parts   []record.Part // that were merged now
-	LeftOut int           // rows
-	Missing []int         // shards with attempts that have no record, ascending
-	Records string        // their path
+	Summary  pipeline.Summary
+	Parts    []record.Part // that were merged now
+	LeftOut  int           // rows
+	Attempts int           // at each task
+	Missing  []int         // shards with attempts that have no record, ascending
+	Records  string        // their path
 	// Broken says that no agent worked: nothing is signed.
 	Broken error
 }
@@ -95,7 +96,7 @@ func (m *merger) open() (err error) {
 	m.manifest, m.division = m.former.Manifest, m.former.Manifest.Division()
 	p := m.manifest.Planned
 	m.Summary = pipeline.Summary{RunID: m.manifest.RunID, Planned: pipeline.Planned{All: p.Tasks * p.Attempts, Judged: p.Judged * p.Attempts}}
-	m.LeftOut, m.Records = p.LeftOut, m.dir.LinesPath()
+	m.LeftOut, m.Records, m.Attempts = p.LeftOut, m.dir.LinesPath(), max(1, p.Attempts)
 	return m.dir.Tidy()
 }
 
