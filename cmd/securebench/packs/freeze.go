@@ -3,22 +3,17 @@ package packs
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"securebench/cmd/securebench/subcommand"
 	"securebench/internal/console"
-	"securebench/internal/digest"
 	"securebench/internal/families"
 	"securebench/internal/fault"
 	"securebench/internal/importer/packdir"
@@ -57,7 +52,7 @@ func (g group) freeze(ctx context.Context, arg, dir string) error {
 	if err != nil {
 		return err
 	}
-	out, err := packdir.New(dir, false, "manifest.yaml", "tasks.jsonl")
+	out, err := packdir.New(dir, false, "tasks.jsonl")
 	if err != nil {
 		return fault.As(fault.Refused, err)
 	}
@@ -87,18 +82,8 @@ type freezer struct {
 	out *packdir.Set
 }
 
-// rows writes the manifest and the lines.
+// rows writes the lines.
 func (f *freezer) rows() error {
-	manifest, err := source.ReadFile(f.in.Location.Manifest, maxManifest)
-	if err != nil {
-		return err
-	}
-	if digest.Bytes(manifest) != f.in.Digests.Manifest {
-		return errors.New("the manifest changed since the pack was loaded")
-	}
-	if err := f.out.Write("manifest.yaml", manifest); err != nil {
-		return err
-	}
 	for row, err := range f.in.Rows(f.ctx) {
 		if err == nil {
 			err = f.out.Write("tasks.jsonl", append(bytes.Clone(row.Whole), '\n'))
@@ -110,30 +95,13 @@ func (f *freezer) rows() error {
 	return nil
 }
 
-// maxManifest bounds a manifest that is copied.
-const maxManifest = 1 << 20
-
 // files copies the files of both lanes, the folder of images, and what is about the pack.
 func (f *freezer) files() error {
-	for _, lane := range []struct {
-		from, to string
-		sums     map[string]string
-	}{{f.in.PublicRoot(), f.in.Manifest.PublicRoot, f.in.PublicFiles}, {f.in.EvalRoot(), f.in.Manifest.EvalRoot, f.in.EvalFiles}} {
-		if len(lane.sums) == 0 {
-			continue
-		}
-		root, err := os.OpenRoot(lane.from)
-		if err != nil {
-			return err
-		}
-		for _, name := range slices.Sorted(maps.Keys(lane.sums)) {
-			if err := f.file(root, name, path.Join(lane.to, name), lane.sums[name]); err != nil {
-				return errors.Join(err, root.Close())
-			}
-		}
-		if err := root.Close(); err != nil {
-			return err
-		}
+	err := f.in.Copy(f.ctx, func(name string, program bool, content io.Reader) error {
+		return f.out.CopyFile(name, content, program)
+	})
+	if err != nil {
+		return err
 	}
 	root, err := os.OpenRoot(filepath.Dir(f.in.Location.Manifest))
 	if err != nil {
@@ -144,7 +112,7 @@ func (f *freezer) files() error {
 		if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		if err := f.file(root, name, name, ""); err != nil {
+		if err := f.file(root, name); err != nil {
 			return err
 		}
 	}
@@ -155,30 +123,14 @@ func (f *freezer) files() error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		return f.file(root, name, name, "")
+		return f.file(root, name)
 	})
 }
 
-// file copies a file, which must have the digest sum unless that is empty.
-func (f *freezer) file(root *os.Root, from, to, sum string) error {
+// file copies a file that is of no lane.
+func (f *freezer) file(root *os.Root, name string) error {
 	if f.ctx.Err() != nil {
 		return context.Cause(f.ctx)
 	}
-	in, err := source.OpenIn(root, from, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	h := sha256.New()
-	if err := f.out.CopyFile(to, io.TeeReader(in, h), info.Mode()&0o111 != 0); err != nil {
-		return err
-	}
-	if sum != "" && digest.Format(h.Sum(nil)) != sum {
-		return fmt.Errorf("%s changed since the pack was loaded", redact.Quote(from))
-	}
-	return nil
+	return pack.CopyFile(root, name, "", func(program bool, content io.Reader) error { return f.out.CopyFile(name, content, program) })
 }
