@@ -41,8 +41,7 @@ func (n *Node) block(b *bytes.Buffer, indent string) {
 	}
 	for _, f := range n.Fields {
 		key := string(appendString(nil, f.Name))
-		switch {
-		case plainKey.MatchString(f.Name) && !oddText.MatchString(f.Name) && !isWord(f.Name):
+		if plainKey.MatchString(f.Name) && !isWord(f.Name) {
 			key = f.Name
 		}
 		b.WriteString(indent + key + ":")

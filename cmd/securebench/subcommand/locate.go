@@ -25,7 +25,7 @@ func Locate(arg string, checks ...config.Check) (pack.Location, *config.Tester, 
 	}
 	loc, err := pack.Locate(arg)
 	if err != nil {
-		err = fmt.Errorf("%w (PACK is a folder with manifest.yaml and tasks.jsonl, a manifest, or a tester YAML)", err)
+		err = fmt.Errorf("%w (PACK is a folder with manifest.yaml and tasks.jsonl or a folder of tasks, a manifest, or a tester YAML)", err)
 	}
 	return loc, nil, fault.As(fault.Pack, err)
 }
