@@ -75,6 +75,9 @@ type Family struct {
 	// Boxed reports whether a row's verification runs in the row's image although
 	// NeedsImage is false; nil means that none does.
 	Boxed func(task.EvaluatorView) bool
+	// BoxedBy is an evaluation input with which a row's verification runs there as well;
+	// "" is none.
+	BoxedBy string
 	// MathVerify reports whether a row's verification uses [Resources.MathVerify]; nil
 	// means that none does.
 	MathVerify func(task.EvaluatorView) bool
@@ -357,6 +360,11 @@ type Session interface {
 
 // RunsIn reports whether the verification of a task runs in the image of its row.
 func (f Family) RunsIn(t task.Task) bool {
+	if f.BoxedBy != "" {
+		if _, ok := t.TestSandbox().Get(f.BoxedBy); ok {
+			return true
+		}
+	}
 	return f.NeedsImage || f.Boxed != nil && f.Boxed(t.Evaluator())
 }
 

@@ -33,6 +33,9 @@ func Run(in io.Reader, out io.Writer, read Read) error {
 	if string(hello) != wire.Version {
 		return fmt.Errorf("the runner says %.40q, this program %q", hello, wire.Version)
 	}
+	if _, err := out.Write(frame.Append(nil, hello)); err != nil {
+		return err
+	}
 	for {
 		head, err := frame.Read(in, nil, wire.MaxFrame)
 		if errors.Is(err, io.EOF) && !errors.Is(err, frame.ErrInvalid) {

@@ -3,8 +3,8 @@ package wire
 // Name is the helper's command that reads files.
 const Name = "sandbox-read"
 
-// Version is the first frame that the program gets: that of what it and the runner say to
-// each other.
+// Version is the first frame that the program gets, and its answer to it: that of what it
+// and the runner say to each other.
 const Version = "read 1"
 
 // What the first byte of an answer says.

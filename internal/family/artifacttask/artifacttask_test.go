@@ -65,7 +65,7 @@ func rowOf(tb testing.TB, output any, eval object) family.Case {
 	resources := []task.Resource{{Name: "brief", Lane: task.Public, Value: familytest.JSON(tb, "Do it.")},
 		{Name: keyOutput, Lane: task.Public, Value: familytest.JSON(tb, output)}}
 	for name, v := range eval {
-		resources = append(resources, task.Resource{Name: name, Value: familytest.JSON(tb, v)})
+		resources = append(resources, task.Resource{Name: name, Lane: Family().Lanes[name], Value: familytest.JSON(tb, v)})
 	}
 	return familytest.Case(tb, "artifact_task", resources...)
 }

@@ -5,12 +5,19 @@
 package artifacttask
 
 import (
+	"context"
 	_ "embed" // the schemas
+	"errors"
+	"maps"
+	"time"
 
+	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/family"
 	"securebench/internal/family/sandboxed"
+	"securebench/internal/family/terminaltask"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 //go:embed schema/input.json
@@ -31,18 +38,20 @@ func Family() family.Family {
 			"rubric":             task.Hidden,
 			"solution":           task.Hidden,
 			"canaries":           task.Hidden,
+			keyChecker:           task.EvaluationInputs,
 		},
-		EvalFiles:     [][]string{{keyReference, "path"}, {"solution", "path"}},
-		Extraction:    task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace},
-		Submission:    submission,
-		VerifySeconds: 300,
-		NeedsEngine:   true,
-		Boxed:         boxed,
-		Footprint: func(task.SandboxView) capacity.Footprint {
-			return capacity.Footprint{Halves: 2} // what reads the candidate, and what reads references
-		},
+		EvalFiles:      [][]string{{keyReference, "path"}, {"solution", "path"}, {keyChecker, "path"}},
+		Checkers:       []string{keyChecker},
+		Extraction:     task.Extraction{Mode: task.FromWorkspace, Kind: task.Workspace},
+		Submission:     submission,
+		VerifySeconds:  300,
+		NeedsEngine:    true,
+		Boxed:          boxed,
+		BoxedBy:        keyChecker,
+		Footprint:      footprint,
+		TimeLimit:      timeLimit,
 		Reference:      solution,
-		PublicMetadata: []string{keyOfficial, keyLeftCount, keyTypes},
+		PublicMetadata: append(terminaltask.Family().PublicMetadata, keyOfficial, keyTypes),
 		Pending:        pending,
 		Judged:         asksJudge,
 		Canaries:       canaries,
@@ -56,18 +65,37 @@ func boxed(v task.EvaluatorView) bool {
 	return ok && sol.Command != nil
 }
 
-// verifier scores files.
-type verifier struct {
-	family.Verifier
-	resources  family.Resources
-	references references
+// footprint is what reads the candidate, what reads references, and what the checker has.
+func footprint(v task.SandboxView) capacity.Footprint {
+	var f capacity.Footprint
+	if _, checked := v.Get(keyChecker); checked {
+		f = terminaltask.Family().Footprint(v)
+	}
+	f.Halves = 2
+	return f
 }
 
-// newVerifier makes the family's verifier. Sandboxes are made while the agent works.
+// timeLimit is the checker's.
+func timeLimit(v task.SandboxView) time.Duration { return terminaltask.Family().TimeLimit(v) }
+
+// verifier scores files.
+type verifier struct {
+	files, checker family.Verifier // by a rubric, and by a checker
+	resources      family.Resources
+	references     references
+}
+
+// newVerifier makes the family's verifier. Sandboxes that read files are made while the
+// agent works.
 func newVerifier(r family.Resources) family.Verifier {
-	v := &verifier{resources: r}
-	v.Verifier = sandboxed.NewVerifier(r, sandboxed.Options{Ahead: true, Begin: v.begin})
+	v := &verifier{resources: r, checker: terminaltask.Family().NewVerifier(r)}
+	v.files = sandboxed.NewVerifier(r, sandboxed.Options{Ahead: true, Begin: v.begin})
 	return v
+}
+
+// Close implements [family.Verifier].
+func (v *verifier) Close(ctx context.Context) error {
+	return errors.Join(v.files.Close(ctx), v.checker.Close(ctx))
 }
 
 // begin makes the scorer of a case.
@@ -76,4 +104,41 @@ func (v *verifier) begin(c family.Case) (sandboxed.Scorer, *family.Failure) {
 	var refused *family.Failure
 	s.row, refused = readRow(c.Evaluator)
 	return s, refused
+}
+
+// Open implements [family.Verifier].
+func (v *verifier) Open(ctx context.Context, c family.Case) family.Session {
+	files := v.files.Open(ctx, c)
+	if _, checked := c.Sandbox.Get(keyChecker); !checked {
+		return files
+	}
+	return &both{files, v.checker.Open(ctx, c)}
+}
+
+// both has files scored by a checker once they are what output_spec and the rubric, if the
+// row has one, ask for.
+type both struct{ files, checker family.Session }
+
+// Verify implements [family.Session].
+func (b *both) Verify(ctx context.Context, c candidate.Candidate) (family.Verdict, error) {
+	first, err := b.files.Verify(ctx, c)
+	if err != nil || first.Outcome != verdict.Passed {
+		return first, err
+	}
+	v, err := b.checker.Verify(ctx, c)
+	v.Waited += first.Waited
+	maps.Copy(v.Metadata, first.Metadata)
+	if v.Measure == nil {
+		v.Measure = first.Measure
+	}
+	if first.Basis == verdict.Judged {
+		v.Basis, v.Judge = first.Basis, first.Judge
+	}
+	v.Labels = append(v.Labels, first.Labels...)
+	return v, err
+}
+
+// Close implements [family.Session].
+func (b *both) Close(ctx context.Context) error {
+	return errors.Join(b.files.Close(ctx), b.checker.Close(ctx))
 }

@@ -27,6 +27,7 @@ const (
 	keyOutput    = "output_spec"
 	keyReference = "reference_artifact"
 	keyRubric    = "rubric"
+	keyChecker   = "checker"
 )
 
 // output is a file that a row asks for.
@@ -39,7 +40,8 @@ type output struct {
 // row is what a verification needs of a task.
 type row struct {
 	outputs []output         // in the order of a tree
-	rubrics []*rubric.Rubric // of each; nil if a judge decides
+	rubrics []*rubric.Rubric // of each; nil if a judge decides, or only a checker
+	judged  bool
 	// references are what each may be like, one of which is enough.
 	references [][]reference
 }
@@ -114,8 +116,11 @@ func readRow(v task.EvaluatorView) (r row, refused *family.Failure) {
 			return r, lacks("eval."+keyReference, "%v", err)
 		}
 	}
-	rule, _ := v.Get(keyRubric)
-	if judge.Needed(rule.Value) {
+	rule, ruled := v.Get(keyRubric)
+	if !ruled {
+		return r, nil // a checker decides, which this view does not have
+	}
+	if r.judged = judge.Needed(rule.Value); r.judged {
 		if !slices.ContainsFunc(r.outputs, func(o output) bool { return !readable(o.Type) }) {
 			return r, nil
 		}
@@ -206,15 +211,16 @@ func check(r family.Row) (ps []family.Problem) {
 		return nil // the row stays pending
 	}
 	raw := r.Eval[keyRubric]
-	if raw.Kind() == '"' {
-		return nil
-	}
-	if judge.Needed(raw) {
+	switch {
+	case raw == nil, raw.Kind() == '"':
+	case judge.Needed(raw):
 		if _, err := judge.ParseRubric(raw); err != nil {
 			ps = append(ps, family.Problem{Path: []string{"eval", keyRubric}, Message: err.Error()})
 		}
-	} else if _, err := readRubrics(raw, outputs); err != nil {
-		ps = append(ps, family.Problem{Path: []string{"eval", keyRubric}, Message: err.Error()})
+	default:
+		if _, err := readRubrics(raw, outputs); err != nil {
+			ps = append(ps, family.Problem{Path: []string{"eval", keyRubric}, Message: err.Error()})
+		}
 	}
 	if ref := r.Eval[keyReference]; ref != nil {
 		if _, err := readReferences(ref, outputs); err != nil {

@@ -160,10 +160,10 @@ func (s *scorer) Score(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.row.rubrics == nil {
+	if s.row.judged {
 		return s.judge(ctx)
 	}
-	for i := range s.got {
+	for i := range s.row.rubrics {
 		if err := s.compare(i); err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (s *scorer) Describe(v *family.Verdict) {
 		*v = *s.judged
 		v.Waited = waited
 	}
-	if s.row.rubrics == nil {
+	if s.row.judged {
 		v.Basis = verdict.Judged
 	}
 	v.Containment, v.Restricted = verdict.Passive, s.restricted

@@ -4,6 +4,7 @@
 package readbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -87,7 +88,25 @@ func Open(ctx context.Context, e sandbox.Engine, labels sandbox.Labels) (*Box, e
 	if err != nil {
 		return nil, err
 	}
-	return &Box{MaxTime, l}, nil
+	b := &Box{MaxTime, l}
+	if err := b.greet(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the sandbox that reads files: %w", err), b.Close(context.WithoutCancel(ctx)))
+	}
+	return b, nil
+}
+
+// greet waits until the program is there. What goes wrong until then is no file's fault.
+func (b *Box) greet(ctx context.Context) error {
+	hello, err := b.link.Receive(ctx)
+	switch {
+	case errors.Is(err, link.ErrEnded):
+		said, _ := b.link.Stderr()
+		out, _, err := b.link.End(ctx, settle)
+		return cmp.Or(err, fmt.Errorf("the program ended with exit code %d: %.500s", out.ExitCode, said))
+	case err == nil && string(hello) != wire.Version:
+		return fmt.Errorf("the program says %.40q, not %q", hello, wire.Version)
+	}
+	return err
 }
 
 // life bounds a sandbox that is never closed.
