@@ -133,8 +133,8 @@ const InitThreads = 16
 // Check refuses what must not reach an engine.
 func (s Spec) Check() error {
 	switch {
-	case len(s.Helper) > 0 && (s.Image.ID != "" || len(s.Command) > 0 || s.Init || s.WritableRoot || s.User == nil || s.Home != "" || len(s.Mounts) > 0):
-		return errors.New("a sandbox of the helper alone has an image, another command or files, or no user")
+	case len(s.Helper) > 0 && !s.alone():
+		return errors.New("a sandbox of the helper alone has an image, another command, files or rights, or no user")
 	case len(s.Helper) == 0 && s.Image.ID == "":
 		return errors.New("the image has no ID")
 	}
@@ -167,6 +167,12 @@ func (s Spec) Check() error {
 		return nil
 	}
 	return checkPath("working directory", s.Workdir)
+}
+
+// alone reports whether there is nothing in a sandbox but its command.
+func (s Spec) alone() bool {
+	return s.Image.ID == "" && len(s.Command) == 0 && !s.Init && !s.WritableRoot && s.User != nil && s.Home == "" && len(s.Mounts) == 0 &&
+		len(s.Capabilities) == 0 && s.Peer == nil && !s.Tracing
 }
 
 // checkCapabilities refuses what no sandbox gets, and grants that init could not

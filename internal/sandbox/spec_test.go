@@ -23,6 +23,29 @@ func TestSpecCheck(t *testing.T) {
 	if err := good().Check(); err != nil {
 		t.Errorf("a valid specification: %v", err)
 	}
+	alone := func() sandbox.Spec {
+		return sandbox.Spec{Helper: []string{"sandbox-read"}, User: &sandbox.User{UID: 1, GID: 1}, Workdir: "/"}
+	}
+	if err := alone().Check(); err != nil {
+		t.Errorf("the helper alone: %v", err)
+	}
+	for name, change := range map[string]func(*sandbox.Spec){
+		"image":      func(s *sandbox.Spec) { s.Image.ID = "sha256:x" },
+		"command":    func(s *sandbox.Spec) { s.Command = []string{"true"} },
+		"init":       func(s *sandbox.Spec) { s.Init = true },
+		"root":       func(s *sandbox.Spec) { s.WritableRoot = true },
+		"no user":    func(s *sandbox.Spec) { s.User = nil },
+		"home":       func(s *sandbox.Spec) { s.Home = "/home" },
+		"files":      func(s *sandbox.Spec) { s.Mounts = good().Mounts },
+		"capability": func(s *sandbox.Spec) { s.Capabilities = good().Capabilities },
+		"tracing":    func(s *sandbox.Spec) { s.Tracing = true },
+	} {
+		spec := alone()
+		change(&spec)
+		if err := spec.Check(); err == nil || !strings.Contains(err.Error(), "the helper alone") {
+			t.Errorf("the helper alone, %s: %v", name, err)
+		}
+	}
 	for name, c := range map[string]struct {
 		change func(*sandbox.Spec)
 		want   string

@@ -126,6 +126,9 @@ func (c *coder) number(v *int64) {
 
 // uvarint is [binary.Uvarint] of a text.
 func uvarint(s string) (uint64, int) {
+	if s != "" && s[0] < 0x80 { // most are short
+		return uint64(s[0]), 1
+	}
 	var buf [binary.MaxVarintLen64]byte
 	return binary.Uvarint(buf[:copy(buf[:], s)])
 }

@@ -157,16 +157,17 @@ func (b *Box) read(ctx context.Context, t artifact.Type, size int64, content io.
 	case err != nil:
 		return nil, err
 	case len(first) == 1 && first[0] == wire.Readable:
-		return b.receive(ctx, t)
+		return b.receive(ctx, t, size)
 	case len(first) > 0 && first[0] == wire.Unreadable:
 		return nil, &Unreadable{t, string(first[1:])}
 	}
 	return nil, fmt.Errorf("%w: an answer is neither", wire.ErrInvalid)
 }
 
-// receive takes a model.
-func (b *Box) receive(ctx context.Context, t artifact.Type) (*artifact.File, error) {
+// receive takes the model of a file, which is often as long as that.
+func (b *Box) receive(ctx context.Context, t artifact.Type, size int64) (*artifact.File, error) {
 	var message strings.Builder
+	message.Grow(int(size) + wire.MaxFrame/16)
 	for {
 		part, err := b.link.Receive(ctx)
 		switch {
