@@ -53,7 +53,7 @@ func texts(n *source.Node, what string) ([]string, *source.Problem) {
 	return out, nil
 }
 
-// readLeniency reads how values may differ into l, which has the defaults.
+// read reads how values may differ into l, which has the defaults.
 func (l *leniency) read(ps *source.Problems, n *source.Node, at string) {
 	source.Optional(ps, n, at+"tolerance", &l.tolerance, share)
 	source.Optional(ps, n, at+"relative_tolerance", &l.relative, share)
@@ -61,7 +61,7 @@ func (l *leniency) read(ps *source.Problems, n *source.Node, at string) {
 	source.Optional(ps, n, at+"ignore_space", &l.ignoreSpace, boolean)
 }
 
-// leniencyKeys are the keys of readLeniency.
+// leniencyKeys are the keys that a leniency is read from, and more.
 func leniencyKeys(more ...string) []string {
 	return append([]string{"tolerance", "relative_tolerance", "ignore_case", "ignore_space"}, more...)
 }
