@@ -165,6 +165,17 @@ for name in humaneval mbpp gsm8k truthfulqa bfcl mathvision llmbar pandalm judge
 		check "$name-null" 0 "data/$name" null
 	fi
 done
+# Files as answers: the expected ones pass, nothing does not. Their images are built first.
+for name in dacode:data sheetcopilot:office spreadsheetbench:office; do
+	image=securebench-${name#*:}:1
+	name=${name%:*}
+	if [ -d "data/$name" ]; then
+		"$here/image.sh" "$binary" "$("$here/engine.sh" "$binary")" "$image"
+		check "$name-oracle" all "data/$name" oracle
+		check "$name-null" 0 "data/$name" null
+		equal "$name-oracle" "data/$name"
+	fi
+done
 # Repositories: the gold patches pass, the starting files do not, nor does a
 # change that changes nothing that matters. Their images are built first.
 for name in quixbugs exercism-python exercism-go swebench; do

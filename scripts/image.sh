@@ -5,6 +5,11 @@
 #                         task could cheat with
 #   securebench-pytest:1  Python 3, pytest and git, for repositories
 #
+# By name also these two, for tasks whose answers are files:
+#
+#   securebench-data:1    Python 3 with libraries for tables, statistics and plots
+#   securebench-office:1  LibreOffice, without a screen, and Python 3 with openpyxl
+#
 #   image.sh SECUREBENCH native|docker [IMAGE...]
 #
 # debian:bookworm-slim, which recipes of packs start from, can also be named.
@@ -87,15 +92,15 @@ bootstrap() {
 	rm -f "$tar"
 }
 
-# with_pytest makes an image of Debian's own image and packages.
-with_pytest() {
+# with_packages IMAGE PACKAGES makes an image of Debian's own image and packages.
+with_packages() {
 	[ "$engine" = docker ] || return 1
 	have "$debian" || pull "$debian" "$debian" || return 1
 	say "Building $1 from $debian and Debian packages."
 	docker build -q -t "$1" - >/dev/null <<-END || return 1
 		FROM $debian
 		RUN apt-get update -qq \
-		 && apt-get install -y -qq --no-install-recommends git python3 python3-pytest \
+		 && apt-get install -y -qq --no-install-recommends ${2//,/ } \
 		 && rm -rf /var/lib/apt/lists/*
 		CMD ["python3"]
 	END
@@ -110,10 +115,16 @@ from_docker() {
 	"$securebench" image import "docker:$1" >/dev/null 2>&1
 }
 
+pytest_packages=git,python3,python3-pytest
+data_packages=python3,python3-numpy,python3-pandas,python3-scipy,python3-sklearn,python3-matplotlib,python3-openpyxl
+office_packages=libreoffice-calc,libreoffice-writer,libreoffice-impress,fonts-dejavu-core,poppler-utils,python3,python3-openpyxl
+
 make_image() {
 	from_docker "$1" || case $1 in
 	securebench-python:3) pull python:3.12-slim "$1" || bootstrap "$1" python3 python3 ;;
-	securebench-pytest:1) with_pytest "$1" || bootstrap "$1" python3 python3,python3-pytest,git ;;
+	securebench-pytest:1) with_packages "$1" $pytest_packages || bootstrap "$1" python3 $pytest_packages ;;
+	securebench-data:1) with_packages "$1" $data_packages || bootstrap "$1" python3 $data_packages ;;
+	securebench-office:1) with_packages "$1" $office_packages || bootstrap "$1" python3 $office_packages ;;
 	"$debian") pull "$1" "$1" || bootstrap "$1" bash ca-certificates ;;
 	*) die "unknown image $1" ;;
 	esac

@@ -327,6 +327,13 @@ type Twinner interface {
 	Twins(ctx context.Context, c Case) ([]Twin, error)
 }
 
+// Critic is a [Verifier] that tries by itself what weak rules accept.
+type Critic interface {
+	// Weaknesses says in one line each with what a wrong candidate passes, and what the
+	// row's author should change.
+	Weaknesses(ctx context.Context, c Case) ([]string, error)
+}
+
 // Explainer is a [Verifier] that can say more about why a row's own solution did
 // not pass than the verdict does: the author of the row may see all of it.
 type Explainer interface {

@@ -276,9 +276,14 @@ func (cfg Config) again(ctx context.Context, t task.Task, fam family.Family, v f
 // weak tries wrong candidates that weak tests accept. If one passes, that is not
 // an error of the pack, but its author should know.
 func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (out []string, err error) {
+	if critic, ok := v.(family.Critic); ok {
+		if out, err = critic.Weaknesses(ctx, at); err != nil {
+			return nil, err
+		}
+	}
 	twinner, ok := v.(family.Twinner)
 	if !ok {
-		return nil, nil
+		return out, nil
 	}
 	twins, err := twinner.Twins(ctx, at)
 	if err != nil {
