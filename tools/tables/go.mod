@@ -1,0 +1,3 @@
+module securebench/tools/tables
+
+go 1.26
