@@ -19,7 +19,7 @@ func TestAsk(t *testing.T) {
 		complete bool
 	}{
 		{in: "\n\n\n", want: newPack{defaultDir, "my-pack", defaultFamilies()}, says: "Folder of the new pack [my-pack]: ", complete: true},
-		{in: "a/Sums of 2\n\n1 short_answer,1\n", want: newPack{"a/Sums of 2", "sums-of-2", []string{"code_completion", "short_answer"}}, says: "  1  code_completion\n", complete: true},
+		{in: "a/Sums of 2\n\n2 short_answer,2\n", want: newPack{"a/Sums of 2", "sums-of-2", []string{"code_completion", "short_answer"}}, says: "  2  code_completion\n", complete: true},
 		{in: "x\n99\nshort\n" + terminal + "\n", given: newPack{dir: "d"}, want: newPack{"d", "x", []string{"terminal_task"}}, says: "99 is not one of them\n", complete: true},
 		{in: "", given: newPack{dir: "d", id: "e", families: []string{"short_answer"}}, want: newPack{"d", "e", []string{"short_answer"}}, complete: true},
 		{in: "here\n"},
