@@ -54,6 +54,9 @@ func formats(c *coder, s *artifact.Sheet) {
 	if !c.reads {
 		for i := range s.Cells {
 			f := s.Cells[i].Format
+			if i > 0 && f == s.Cells[i-1].Format {
+				continue
+			}
 			if _, ok := places[f]; !ok {
 				places[f] = len(known)
 				known = append(known, f)
@@ -61,6 +64,8 @@ func formats(c *coder, s *artifact.Sheet) {
 		}
 	}
 	list(c, &known, format)
+	var last artifact.Format // of the cell before, at its place
+	at := places[last]
 	list(c, &s.Cells, func(c *coder, v *artifact.Cell) {
 		c.int(&v.Row)
 		c.int(&v.Column)
@@ -68,7 +73,9 @@ func formats(c *coder, s *artifact.Sheet) {
 		c.text(&v.Formula)
 		optional(c, &v.Stored, value)
 		c.bool(&v.Uncomputed)
-		at := places[v.Format]
+		if !c.reads && v.Format != last {
+			last, at = v.Format, places[v.Format]
+		}
 		c.int(&at)
 		if !c.reads || c.err != nil {
 			return
