@@ -155,6 +155,9 @@ func (s *scorer) Score(ctx context.Context) error {
 		if u, ok := errors.AsType[*readbox.Unreadable](err); ok {
 			s.restricted[unreadableFile] = []byte(o.Path + ": " + u.Why + "\n")
 		}
+		if err == nil {
+			s.deliver(o, s.got[i])
+		}
 		return readbox.Failure(err, o.Path)
 	})
 	if err != nil {

@@ -1,0 +1,98 @@
+package artifacttask
+
+import (
+	"fmt"
+	"strings"
+
+	"securebench/internal/artifact"
+)
+
+// deliveredFile is what files say that are no texts, in words, for the operator.
+const deliveredFile = "delivered.txt"
+
+// maxDelivered is the most bytes of it for one file.
+const maxDelivered = 64 << 10
+
+// maxColumns bounds how far right a sheet is shown.
+const maxColumns = 64
+
+// delivered returns what a file says that a reader cannot see as a text: tables of its
+// sheets, its paragraphs, its size in pixels, its members. It was made in the sandbox that
+// read the file, so nothing of the file can act.
+func delivered(f *artifact.File) string {
+	var b strings.Builder
+	switch {
+	case f.Text != nil || f.Table != nil: // the candidate itself is shown
+	case f.Workbook != nil:
+		for _, s := range f.Workbook.Sheets {
+			fmt.Fprintf(&b, "sheet %q%s\n", s.Name, map[bool]string{true: ", hidden"}[s.Hidden])
+			cells(&b, s.Cells)
+		}
+	case f.Image != nil:
+		fmt.Fprintf(&b, "a picture of %d x %d pixels\n", f.Image.Width, f.Image.Height)
+	case f.Array != nil:
+		fmt.Fprintf(&b, "an array of %v\n%v\n", f.Array.Shape, f.Array.Values[:min(len(f.Array.Values), 1000)])
+	case f.Members != nil:
+		for _, m := range f.Members {
+			fmt.Fprintf(&b, "%10d  %s  %q\n", m.Bytes, m.SHA256, m.Name)
+		}
+	default:
+		b.WriteString(said(f))
+	}
+	out := b.String()
+	if len(out) > maxDelivered {
+		out = strings.ToValidUTF8(out[:maxDelivered], "") + "\n(more is not shown)\n"
+	}
+	return out
+}
+
+// cells writes the cells of a sheet as lines of a table, each with the number of its row.
+func cells(b *strings.Builder, list []artifact.Cell) {
+	row, column := 0, 0
+	for _, c := range list {
+		if c.Column > maxColumns || c.Value.Kind == artifact.Empty && c.Formula == "" {
+			continue
+		}
+		if b.Len() > maxDelivered {
+			return
+		}
+		if c.Row != row {
+			if row > 0 {
+				b.WriteByte('\n')
+			}
+			row, column = c.Row, 1
+			fmt.Fprintf(b, "%d:", row)
+		}
+		b.WriteString(strings.Repeat(" |", c.Column-column) + " " + shown(c))
+		column = c.Column
+	}
+	if row > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// shown is a cell in words: its formula, and its value.
+func shown(c artifact.Cell) string {
+	out := c.Value.Text
+	switch c.Value.Kind {
+	case artifact.Number:
+		out = fmt.Sprint(c.Value.Number)
+	case artifact.Date:
+		out = fmt.Sprintf("day %v", c.Value.Number)
+	case artifact.Bool:
+		out = strings.ToUpper(fmt.Sprint(c.Value.Number != 0))
+	case artifact.String:
+		out = fmt.Sprintf("%q", out)
+	}
+	if c.Formula != "" {
+		out = "=" + c.Formula + " → " + out
+	}
+	return out
+}
+
+// deliver keeps what a file says for the operator.
+func (s *scorer) deliver(o output, f *artifact.File) {
+	if text := delivered(f); text != "" {
+		s.restricted[deliveredFile] = append(s.restricted[deliveredFile], o.Path+":\n"+text...)
+	}
+}
