@@ -116,8 +116,9 @@ func (r *cellsRule) compare(got, want *artifact.File) (Result, error) {
 // eachCell calls do with all cells that either sheet has, by row, then by column. One that
 // is missing is empty.
 func eachCell(got, want *artifact.Sheet, has func(row, column int) bool, do func(row, column int, got, want *artifact.Cell) bool) {
+	var none artifact.Cell
 	for g, w := got.Cells, want.Cells; len(g) > 0 || len(w) > 0; {
-		a, b := &artifact.Cell{}, &artifact.Cell{}
+		a, b := &none, &none
 		var order int
 		switch {
 		case len(g) == 0:
@@ -176,6 +177,9 @@ func (r *cellsRule) same(got, want scalar) bool {
 // and in capitals, but for what stands in quotes, and without the prefixes that files have
 // before the names of newer functions.
 func formulaForm(s string) string {
+	if s == "" {
+		return ""
+	}
 	var b strings.Builder
 	var quote rune
 	for _, c := range s {
@@ -193,8 +197,11 @@ func formulaForm(s string) string {
 		}
 		b.WriteRune(c)
 	}
-	return strings.NewReplacer("_XLFN.", "", "_XLWS.", "").Replace(b.String())
+	return newerFunctions.Replace(b.String())
 }
+
+// newerFunctions removes the prefixes that files have before the names of newer functions.
+var newerFunctions = strings.NewReplacer("_XLFN.", "", "_XLWS.", "")
 
 // format is one thing that a cell looks like.
 type format struct {

@@ -143,8 +143,11 @@ func place(at string) string {
 }
 
 func under(at, token string) string {
-	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
+	return at + "/" + escaped.Replace(token)
 }
+
+// escaped writes a token as a JSON Pointer does (RFC 6901).
+var escaped = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (c *comparison) object(got, want *node, at string, patterns []pattern) bool {
 	for i, name := range want.names {
