@@ -13,7 +13,7 @@ import (
 // those of its report; a shard has none, since its tasks are no sample of the pack.
 func (a *app) ending(dir string, attempts int, sum pipeline.Summary) progress.Ending {
 	e := progress.Ending{Rates: []progress.Rate{}, Reasons: sum.Reasons(), Next: a.next(dir, sum)}
-	if a.given("--shard") {
+	if a.sharded() {
 		return e
 	}
 	for _, b := range verdict.Bases() {
@@ -42,7 +42,7 @@ func (a *app) next(dir string, sum pipeline.Summary) string {
 	switch {
 	case sum.Infrastructure > 0:
 		return a.resumeCommand()
-	case a.given("--shard"):
+	case a.sharded():
 		return command("merge", dir)
 	case len(sum.Reasons()) > 0:
 		return command("show", dir, "--failed")

@@ -74,11 +74,11 @@ func (a *app) openError(ctx context.Context, err error, dir string) error {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fault.Errorf(fault.Interrupted, "interrupted before the first task")
 	case errors.As(err, &changed):
-		errs := []error{errors.New("the run cannot be " + map[bool]string{false: "resumed", true: "continued"}[a.given("--shard")] + " because inputs changed")}
+		errs := []error{errors.New("the run cannot be " + map[bool]string{false: "resumed", true: "continued"}[a.sharded()] + " because inputs changed")}
 		for _, c := range changed.Changes {
 			errs = append(errs, errors.New("  "+c))
 		}
-		if a.given("--shard") {
+		if a.sharded() {
 			return fault.As(kind, errors.Join(append(errs, fmt.Errorf("give what the run was prepared with, or prepare it again with --resume=%s", run.ResumeChanged))...))
 		}
 		errs = append(errs, fmt.Errorf("give --resume=%s to run again what that affects, or --force to start over", run.ResumeChanged))
@@ -197,15 +197,15 @@ func (a *app) summaryLine(sum pipeline.Summary, records string, leftOut int) {
 		redact.Quote(sum.RunID), sum.Total, sum.Status(), computed.Verified, computed.Passed, redact.Quote(records), left)
 }
 
-// given reports whether a flag was given, in either spelling.
-func (a *app) given(flag string) bool {
-	return slices.ContainsFunc(a.args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
+// sharded reports whether --shard was given, in either spelling.
+func (a *app) sharded() bool {
+	return slices.ContainsFunc(a.args, func(arg string) bool { return arg == "--shard" || strings.HasPrefix(arg, "--shard=") })
 }
 
 // resumeCommand returns the command that continues this run; a shard is continued by
 // the same.
 func (a *app) resumeCommand() string {
-	if a.given("--shard") {
+	if a.sharded() {
 		return a.command("")
 	}
 	return a.command("--resume", "--force", "--resume")

@@ -126,7 +126,7 @@ func (s *daCodeRow) convert(o *object, c converter) (in deliverableInput, ev del
 		return in, ev, "it is scored by several functions"
 	}
 	if s.function == "compare_text" {
-		return s.text(o, c)
+		return s.text(c)
 	}
 	switch s.function {
 	case "compare_image":
@@ -171,7 +171,7 @@ func (s *daCodeRow) table(o *object, c converter, header []string) map[string]an
 	}
 	rubric := map[string]any{"type": "table"}
 	s.order(rubric)
-	close := map[string]any{"tolerance": daCodeTolerance, "ignore_case": true}
+	within := map[string]any{"tolerance": daCodeTolerance, "ignore_case": true}
 	switch {
 	case c.rule == OfficialRule:
 		c.count("any column")
@@ -180,11 +180,11 @@ func (s *daCodeRow) table(o *object, c converter, header []string) map[string]an
 			rubric["columns"] = counted
 		}
 	case counted == nil || len(counted) == len(header):
-		rubric["columns"] = map[string]any{"*": close}
+		rubric["columns"] = map[string]any{"*": within}
 	default:
 		columns := map[string]any{"*": map[string]any{"ignore": true}}
 		for _, name := range counted {
-			columns[name] = close
+			columns[name] = within
 		}
 		rubric["columns"], rubric["extra_columns"] = columns, "allow"
 	}
@@ -202,7 +202,7 @@ func (s *daCodeRow) order(rubric map[string]any) {
 const daCodeTolerance = 0.01
 
 // text is the row of compare_text.
-func (s *daCodeRow) text(o *object, c converter) (in deliverableInput, ev deliverableEval, why string) {
+func (s *daCodeRow) text(c converter) (in deliverableInput, ev deliverableEval, why string) {
 	gold := only(only(s.eval.Get("result")).n.Get("number")).n
 	if gold == nil || gold.Kind != source.Map {
 		return in, ev, "several answers are right"

@@ -33,7 +33,7 @@ func encoded(t testing.TB, m image.Image) []byte {
 func TestPixels(t *testing.T) {
 	const width, height = 300, 130
 	plain, paletted := image.NewRGBA(image.Rect(0, 0, width, height)), image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{color.White, color.Black})
-	clear := image.NewNRGBA(image.Rect(0, 0, width, height))
+	faint := image.NewNRGBA(image.Rect(0, 0, width, height))
 	sum := sha256.New()
 	_ = binary.Write(sum, binary.BigEndian, []uint32{width, height})
 	for y := range height {
@@ -44,7 +44,7 @@ func TestPixels(t *testing.T) {
 			}
 			plain.Set(x, y, c)
 			paletted.Set(x, y, c)
-			clear.SetNRGBA(x, y, color.NRGBA{200, 100, 50, uint8(x)})
+			faint.SetNRGBA(x, y, color.NRGBA{200, 100, 50, uint8(x)})
 			sum.Write([]byte{c.R, c.G, c.B, c.A})
 		}
 	}
@@ -62,9 +62,9 @@ func TestPixels(t *testing.T) {
 	if g, _ := read(t, encoded(t, plain), artifact.PNG); f.Image.Pixels == g.Image.Pixels {
 		t.Error("a pixel makes no difference")
 	}
-	a, _ := read(t, encoded(t, clear), artifact.PNG)
-	clear.SetNRGBA(0, 0, color.NRGBA{201, 100, 50, 0})
-	if b, _ := read(t, encoded(t, clear), artifact.PNG); a.Image.Pixels == b.Image.Pixels {
+	a, _ := read(t, encoded(t, faint), artifact.PNG)
+	faint.SetNRGBA(0, 0, color.NRGBA{201, 100, 50, 0})
+	if b, _ := read(t, encoded(t, faint), artifact.PNG); a.Image.Pixels == b.Image.Pixels {
 		t.Error("the colour of a transparent pixel is lost")
 	}
 	var b bytes.Buffer

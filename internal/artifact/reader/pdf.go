@@ -3,6 +3,7 @@ package reader
 import (
 	"bytes"
 	"compress/zlib"
+	"errors"
 	"io"
 	"strconv"
 
@@ -245,7 +246,7 @@ func (p *pdf) object(at int) (any, []byte, error) {
 	length, ok := dict["Length"].(int)
 	if ref, indirect := dict["Length"].(pdfRef); indirect {
 		if place := p.places[int(ref)]; place.offset > 0 && place.offset != at {
-			n, _, err := p.plain(place.offset)
+			n, err := p.plain(place.offset)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -259,15 +260,15 @@ func (p *pdf) object(at int) (any, []byte, error) {
 }
 
 // plain reads an object that is a number, and no stream.
-func (p *pdf) plain(at int) (any, []byte, error) {
+func (p *pdf) plain(at int) (any, error) {
 	if at >= len(p.data) {
-		return nil, nil, refuse("is a broken PDF: an object is not where it should be")
+		return nil, refuse("is a broken PDF: an object is not where it should be")
 	}
 	l := &pdfLexer{data: p.data, at: at}
 	l.value(0)
 	l.value(0)
 	l.value(0)
-	return l.value(0), nil, nil
+	return l.value(0), nil
 }
 
 // unpack returns the bytes of a stream.
@@ -292,7 +293,7 @@ func (p *pdf) unpack(dict pdfDict, body []byte) ([]byte, error) {
 		return nil, refuse("is a broken PDF: a stream cannot be unpacked")
 	}
 	out, err := bounded.ReadAll(in, maxStream)
-	if p.spent += len(out); err != nil && err != io.ErrUnexpectedEOF || p.spent > maxUnpacked {
+	if p.spent += len(out); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || p.spent > maxUnpacked {
 		return nil, refuse("is a PDF whose streams cannot be unpacked, or are too large")
 	}
 	predictor, _ := parms["Predictor"].(int)

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"image"
-	"image/color"
 	"image/draw"
 	"image/jpeg"
 	"image/png"
@@ -122,7 +121,7 @@ func toNRGBA(to *image.NRGBA, m image.Image, x0, y0, rows int) {
 	case *image.NRGBA64, *image.Paletted:
 		for y := range rows {
 			for x := range width {
-				to.SetNRGBA(x, y, color.NRGBAModel.Convert(m.At(x0+x, y0+y)).(color.NRGBA))
+				to.Set(x, y, m.At(x0+x, y0+y))
 			}
 		}
 	default: // without transparency, as these formats have it

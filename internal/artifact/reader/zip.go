@@ -39,7 +39,7 @@ type archive struct {
 // openZip opens a zip that begins with its first member: a file of another type in front
 // of it would make it two files.
 func openZip(data []byte) (*archive, error) {
-	if !bytes.HasPrefix(data, []byte("PK\x03\x04")) && !(len(data) == 22 && bytes.HasPrefix(data, []byte("PK\x05\x06"))) {
+	if !bytes.HasPrefix(data, []byte("PK\x03\x04")) && (len(data) != 22 || !bytes.HasPrefix(data, []byte("PK\x05\x06"))) {
 		return nil, refuse("does not begin as a zip archive")
 	}
 	// The count at the archive's end may be untrue, and the library would believe it.

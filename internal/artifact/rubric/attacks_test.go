@@ -148,7 +148,7 @@ func TestAttacks(t *testing.T) {
 	hidden := sheet("T", []any{"Sum", 42})
 	hidden.Hidden = true
 	const inOrder, anyOrder = `{"type":"table"}`, `{"type":"table","order":"any"}`
-	const close = `{"type":"table","columns":{"*":{"tolerance":0.01}}}`
+	const within = `{"type":"table","columns":{"*":{"tolerance":0.01}}}`
 	for _, tt := range []struct {
 		id, rubric     string
 		want           *artifact.File
@@ -167,7 +167,7 @@ func TestAttacks(t *testing.T) {
 		{"A4", anyOrder, table, asSets, csvFile(t, "name,sum\nBread,3\nMilk,10\nSalt,0.3\nSalt,0.3\n"), csvFile(t, "name,sum\nSalt,0.30000000000000004\nMilk,10\nBread,3\n"), verdict.WrongAnswer},
 		{"A6", inOrder, table, shortest, csvFile(t, "name,sum\n"), csvFile(t, "\"name\",\"sum\"\r\n\"Bread\",\"3\"\r\n\"Milk\",\"10\"\r\n\"Salt\",\"0.3\"\r\n"), verdict.WrongAnswer},
 		{"A6", inOrder, table, shortest, csvFile(t, "name,sum\nBread,3\nMilk,10\nSalt,0.3\nname,sum\nBread,9\n"), csvFile(t, "name,sum\n\nBread,3\nMilk,10\nSalt,0.3\n"), verdict.WrongAnswer},
-		{"A6", close, csvFile(t, "sum\n3\n"), notFurther, csvFile(t, "sum\nNaN\n"), csvFile(t, "sum\n3.004\n"), verdict.WrongAnswer},
+		{"A6", within, csvFile(t, "sum\n3\n"), notFurther, csvFile(t, "sum\nNaN\n"), csvFile(t, "sum\n3.004\n"), verdict.WrongAnswer},
 		{"A6", `{"type":"table","columns":{"*":{"relative_tolerance":0.01}}}`, csvFile(t, "sum\n1e308\n"), func(got, want *artifact.File) bool {
 			a, _ := strconv.ParseFloat(got.Table.Rows[1][0], 64)
 			b, _ := strconv.ParseFloat(want.Table.Rows[1][0], 64)

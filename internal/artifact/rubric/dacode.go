@@ -342,7 +342,7 @@ func (p py) equal(q py, same func(a, b float64) bool) bool {
 }
 
 func equalPyText(a, b string) bool {
-	return a == b || strings.ToLower(textmatch.Strip(a)) == strings.ToLower(textmatch.Strip(b))
+	return a == b || strings.ToLower(textmatch.Strip(a)) == strings.ToLower(textmatch.Strip(b)) //nolint:staticcheck // as the scorer does: EqualFold finds more equal
 }
 
 // closePy is Python's math.isclose with the scorer's tolerance.

@@ -22,7 +22,7 @@ func picture(change func(row, column int, v byte) byte) *artifact.File {
 		}
 		small[i] = change(row, column, v)
 	}
-	return &artifact.File{Type: artifact.PNG, Image: &artifact.Image{Width: 640, Height: 480, Pixels: fmt.Sprint(small[:1000], len(small)), Small: small}}
+	return &artifact.File{Type: artifact.PNG, Image: &artifact.Image{Width: 640, Height: 480, Pixels: fmt.Sprintf("%v of %d", small[:1000], len(small)), Small: small}}
 }
 
 // TestImage: the values of mean SSIM are those of scikit-image 0.26 with the weights of

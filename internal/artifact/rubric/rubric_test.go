@@ -71,7 +71,7 @@ func TestParse(t *testing.T) {
 		`{"type":"table","key":[]}`:                            `key must be a list of strings`,
 		`{"type":"table","columns":{"a":{"tolerance":-1}}}`:    `columns.a.tolerance must be a number that is 0 or more, not -1`,
 		`{"type":"table","columns":{"a":{"tolerance":1e999}}}`: `too large`,
-		`{"type":"table","columns":{"a":{"tolerence":1}}}`:     `did you mean "tolerance"?`,
+		`{"type":"table","columns":{"a":{"tolerancee":1}}}`:    `did you mean "tolerance"?`,
 		`{"type":"table","columns":{"a":true}}`:                `columns.a must be an object`,
 		`{"type":"table","columns":[]}`:                        `columns must be an object of objects`,
 		`{"type":"table","extra_columns":"yes"}`:               `extra_columns is "yes" (use refuse or allow)`,

@@ -88,7 +88,7 @@ func numeral(s string) (mantissa int, whole, ok bool) {
 		return 0, false, false
 	}
 	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
-		if i, whole = i+1, false; i < len(s) && (s[i] == '+' || s[i] == '-') {
+		if i++; i < len(s) && (s[i] == '+' || s[i] == '-') {
 			i++
 		}
 		if end := digitsEnd(s, i); end > i {
@@ -219,13 +219,13 @@ func (l leniency) folded(s string) string {
 func (l leniency) appendKey(b []byte, s scalar, loose bool) []byte {
 	s = l.plain(s)
 	b = append(b, byte('0'+s.kind))
-	switch {
-	case s.kind == nothing:
-	case s.kind == number || s.kind == date:
+	switch s.kind {
+	case nothing:
+	case number, date:
 		if !loose {
 			b = strconv.AppendFloat(b, s.number+0, 'g', -1, 64) // +0: -0 is 0
 		}
-	case s.kind == text || s.kind == failure:
+	case text, failure:
 		t := l.folded(s.text)
 		b = strconv.AppendInt(b, int64(len(t)), 10)
 		b = append(append(b, ':'), t...)

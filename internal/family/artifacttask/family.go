@@ -89,6 +89,7 @@ type verifier struct {
 // agent works.
 func newVerifier(r family.Resources) family.Verifier {
 	v := &verifier{resources: r, checker: terminaltask.Family().NewVerifier(r)}
+	v.references.known.Max = maxKept
 	v.files = sandboxed.NewVerifier(r, sandboxed.Options{Ahead: true, Begin: v.begin})
 	return v
 }

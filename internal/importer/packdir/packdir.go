@@ -191,15 +191,15 @@ func (o *Set) CopyFile(name string, from io.Reader, program bool) error {
 	return nil
 }
 
-// PutFrom adds a whole file to the set, read from r, of at most max bytes.
-func (o *Set) PutFrom(name string, r io.Reader, max int64) error {
+// PutFrom adds a whole file to the set, read from r, of at most limit bytes.
+func (o *Set) PutFrom(name string, r io.Reader, limit int64) error {
 	w, err := o.open(name, 0o644)
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(w, io.LimitReader(r, max+1))
-	if err == nil && n > max {
-		err = fmt.Errorf("it has more than %d bytes", max)
+	n, err := io.Copy(w, io.LimitReader(r, limit+1))
+	if err == nil && n > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
 	}
 	if err == nil {
 		err = o.files[name].shut()

@@ -161,7 +161,7 @@ func readTask(t *textReader, loc Location, name string, index int) (r read, err 
 
 // problemsOf returns the problems that an error joins.
 func problemsOf(at source.Pos, err error) (out source.Problems) {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // it is what source joins
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return asProblems(at, err)
 	}
