@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 driving='^\./internal/(sandbox/docker|sandbox/native|family/codecompletion)$'
 
 # In a package that does one thing at a time the race detector finds nothing.
-concurrent='^[[:space:]]*go [a-z]|\.Go\(|"sync"|"sync/atomic"|\bchan |t\.Parallel\(|piped\.|io\.Pipe\(|"net"|"net/http"|exec\.Command|synctest\.'
+concurrent='^[[:space:]]*go [a-z]|\.Go\(|"sync"|"sync/atomic"|\bchan |piped\.|io\.Pipe\(|"net"|"net/http"|exec\.Command|synctest\.'
 
 tested() { find ./internal -name testdata -prune -o -name '*_test.go' -printf '%h\n' | sort -u; }
 

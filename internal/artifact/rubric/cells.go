@@ -201,7 +201,7 @@ func formulaForm(s string) string {
 }
 
 // newerFunctions removes the prefixes that files have before the names of newer functions.
-var newerFunctions = strings.NewReplacer("_XLFN.", "", "_XLWS.", "")
+var newerFunctions = strings.NewReplacer("_XLFN.", "", "_XLWS.", "") //nolint:gochecknoglobals // a constant
 
 // format is one thing that a cell looks like.
 type format struct {

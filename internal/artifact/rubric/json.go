@@ -147,7 +147,7 @@ func under(at, token string) string {
 }
 
 // escaped writes a token as a JSON Pointer does (RFC 6901).
-var escaped = strings.NewReplacer("~", "~0", "/", "~1")
+var escaped = strings.NewReplacer("~", "~0", "/", "~1") //nolint:gochecknoglobals // a constant
 
 func (c *comparison) object(got, want *node, at string, patterns []pattern) bool {
 	for i, name := range want.names {
