@@ -152,6 +152,9 @@ func TestForbiddenFiles(t *testing.T) {
 // TestUnboundedChanges (W11): whatever is too much is named, and most of it is
 // not even read.
 func TestUnboundedChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short: it is about much that changes")
+	}
 	all := testProject(t)
 	for name, tt := range map[string]struct {
 		edit func(dir string) error
@@ -206,6 +209,9 @@ func TestUnboundedChanges(t *testing.T) {
 
 // TestManyChanges: as much as there may be is captured.
 func TestManyChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short: it is about much that changes")
+	}
 	p := testProject(t)
 	res := p.capture(func(dir string) {
 		if err := many(dir, 1500); err != nil {

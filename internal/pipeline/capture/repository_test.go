@@ -244,6 +244,9 @@ func run(t *testing.T, dir, script string) {
 // TestRepositoryChanges: every kind of change becomes a patch from which git
 // makes the same files, and nothing but the work is in it.
 func TestRepositoryChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short: it is about much that changes")
+	}
 	tracked := map[string]string{"a.py": "one\ntwo\nthree\n", "dir/b.py": "b\n", "bin/test": "#!/bin/sh\n", ".gitignore": "*.log\nbuild/\n", "kept.log": "tracked\n", "data.bin": "\x00\x01"}
 	others := map[string]string{"dir/__pycache__/b.pyc": "\x00old", "build/lib": "old", "setup.cfg.orig": "beside\n"}
 	all := newProject(t, tracked, others)
