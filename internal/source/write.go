@@ -2,7 +2,9 @@ package source
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"securebench/internal/lazyregexp"
 )
@@ -18,7 +20,29 @@ func (n *Node) YAML() []byte {
 		n.block(&b, "")
 		return b.Bytes()
 	}
-	return append(n.JSON(), '\n')
+	return append(inYAML(n.JSON()), '\n')
+}
+
+// inYAML writes JSON as YAML reads it: what breaks a line there, or may not be in a text, is
+// escaped. Such characters occur in strings only.
+func inYAML(b []byte) []byte {
+	if !bytes.ContainsFunc(b, odd) {
+		return b
+	}
+	var out []byte
+	for _, r := range string(b) {
+		if odd(r) {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+// odd reports whether YAML has no place for a character, or takes it for a line's end.
+func odd(r rune) bool {
+	return r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff
 }
 
 // isBlock reports whether a value has lines of its own.
@@ -40,7 +64,7 @@ func (n *Node) block(b *bytes.Buffer, indent string) {
 		item.value(b, indent+"  ")
 	}
 	for _, f := range n.Fields {
-		key := string(appendString(nil, f.Name))
+		key := string(inYAML(appendString(nil, f.Name)))
 		if plainKey.MatchString(f.Name) && !isWord(f.Name) {
 			key = f.Name
 		}
@@ -78,7 +102,7 @@ func (n *Node) value(b *bytes.Buffer, indent string) {
 		}
 	default:
 		b.WriteString(" ")
-		b.Write(n.JSON())
+		b.Write(inYAML(n.JSON()))
 		b.WriteString("\n")
 	}
 }
@@ -96,6 +120,6 @@ func literal(s string) bool {
 		}
 	}
 	return !strings.ContainsFunc(s, func(r rune) bool {
-		return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffd
+		return r < ' ' && r != '\n' || odd(r) || r == 0xfffd
 	})
 }

@@ -36,7 +36,7 @@ eval:
 
 // TestYAMLIsReadAgain: whatever is written is read as the same value.
 func TestYAMLIsReadAgain(t *testing.T) {
-	texts := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z:#|> \n\t"'\-\[\]{}]{0,20}`), rapid.SampledFrom([]string{"a\nb", " a\nb\n", "a\n\n", "\n", "a \nb", "a\n b\n", "---\na", "a\n---\nb\n"}))
+	texts := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z:#|> \n\t"'\-\[\]{}]{0,20}`), rapid.SampledFrom([]string{"a\nb", " a\nb\n", "a\n\n", "\n", "a \nb", "a\n b\n", "---\na", "a\n---\nb\n", "\u2028", "\u0085a", "\ufeff", "\x7f"}))
 	var node func(depth int) *rapid.Generator[*source.Node]
 	node = func(depth int) *rapid.Generator[*source.Node] {
 		return rapid.Custom(func(t *rapid.T) *source.Node {
