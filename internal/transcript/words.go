@@ -43,8 +43,8 @@ func outcomes() map[verdict.Outcome]string {
 func reasons() map[verdict.Reason]string {
 	return map[verdict.Reason]string{
 		verdict.WrongAnswer:          "its answer is not one that the row accepts",
-		verdict.ArtifactUnreadable:   "A file that the agent delivered is not of its type, or cannot be read within bounds",
-		verdict.StoredValueDiffers:   "A cell stores another value than its formula yields",
+		verdict.ArtifactUnreadable:   "a file that it delivers is not of its type, or cannot be read within bounds",
+		verdict.StoredValueDiffers:   "a cell stores another value than its formula yields",
 		verdict.AmbiguousAnswer:      "it gives several answers, or none that can be told apart",
 		verdict.JudgeRefused:         "the judge gives no answer about it, though it does about others",
 		verdict.JudgeInconsistent:    "the judge's votes contradict each other",
