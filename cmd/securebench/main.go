@@ -66,8 +66,8 @@ func (a *app) execute(stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stuck := make(chan struct{})
-	a.stdout = &console.Stream{Name: "standard output", W: stdout, Gone: cancel, GiveUp: stuck}
-	a.stderr = &console.Stream{Name: "standard error", W: stderr, Gone: cancel, GiveUp: stuck}
+	a.stdout = &console.Stream{Name: "standard output", W: stdout, Gone: cancel, GiveUp: stuck, Size: terminalSize(stdout)}
+	a.stderr = &console.Stream{Name: "standard error", W: stderr, Gone: cancel, GiveUp: stuck, Size: terminalSize(stderr)}
 	stop := interruptible(cancel, stuck, a.sayStopping)
 	defer stop()
 	root := a.root()

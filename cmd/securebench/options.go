@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -261,16 +262,24 @@ func (f *runFlags) renderer(stderr *console.Stream) *progress.Renderer {
 
 // newRenderer returns a renderer for what standard error is.
 func newRenderer(mode progress.Mode, stderr *console.Stream, opts progress.Options) *progress.Renderer {
-	if file, ok := stderr.File(); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
-		opts.TTY = true
+	if stderr.Size != nil && os.Getenv("TERM") != "dumb" {
+		opts.TTY, opts.Size = true, stderr.Size
 		opts.Color = os.Getenv("NO_COLOR") == ""
-		opts.Size = func() (columns, rows int) {
-			w, h, err := term.GetSize(int(file.Fd()))
-			if err != nil {
-				return 0, 0
-			}
-			return w, h
-		}
 	}
 	return progress.New(mode, stderr, opts)
+}
+
+// terminalSize returns what measures the terminal behind w, nil if there is none.
+func terminalSize(w io.Writer) func() (columns, rows int) {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return func() (columns, rows int) {
+		columns, rows, err := term.GetSize(int(file.Fd()))
+		if err != nil {
+			return 0, 0
+		}
+		return columns, rows
+	}
 }

@@ -134,7 +134,7 @@ func TestFullDisk(t *testing.T) {
 		min, max int // records when the disk is full
 	}{
 		{"seen before the first task", 5, short, "size=1m", "2", nearlyFull, 0, 0},
-		{"seen before a later task", 30, different(900_000), "size=32m", "1", nearlyFull, 3, 29},
+		{"seen before a later task", 30, different(900_000), "size=20m", "1", nearlyFull, 3, 29},
 		{"by candidates", 30, different(4), "nr_inodes=25", "2", noSpace, 3, 29},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -65,12 +65,20 @@ func patient(t *testing.T, pack string) string {
 	if err := os.CopyFS(dir, os.DirFS(pack)); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(dir, "tasks.jsonl")
-	rows, err := os.ReadFile(name)
+	names, err := filepath.Glob(filepath.Join(dir, "tasks", "*", "task.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, name, regexp.MustCompile(`"timeout_seconds": ?[0-9]+`).ReplaceAllString(string(rows), `"timeout_seconds":600`))
+	if len(names) == 0 {
+		names = []string{filepath.Join(dir, "tasks.jsonl")}
+	}
+	for _, name := range names {
+		tasks, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, name, regexp.MustCompile(`("?timeout_seconds"?): ?[0-9]+`).ReplaceAllString(string(tasks), "$1: 600"))
+	}
 	return dir
 }
 

@@ -3,27 +3,15 @@ package console
 import (
 	"bytes"
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 )
 
 // Columns returns how many columns the terminal behind w has, 0 if there is none.
 func Columns(w io.Writer) int {
-	s, ok := w.(interface{ File() (*os.File, bool) })
-	if !ok {
-		return 0
+	if s, ok := w.(interface{ Columns() int }); ok {
+		return s.Columns()
 	}
-	file, ok := s.File()
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return 0
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
-		return 0
-	}
-	return max(width, 0)
+	return 0
 }
 
 // Folder writes lines to a terminal of so many columns so that none is longer: a
@@ -56,13 +44,8 @@ func (f *Folder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// File returns the terminal, if there is one: tables ask for its width.
-func (f *Folder) File() (*os.File, bool) {
-	if s, ok := f.w.(interface{ File() (*os.File, bool) }); ok {
-		return s.File()
-	}
-	return nil, false
-}
+// Columns returns how many columns the terminal has: tables ask for it.
+func (f *Folder) Columns() int { return f.columns }
 
 // Flush writes a line that has no end.
 func (f *Folder) Flush() error {

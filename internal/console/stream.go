@@ -31,6 +31,8 @@ type Stream struct {
 	Gone func()
 	// GiveUp, once it is closed, soon ends a write that waits for its reader.
 	GiveUp <-chan struct{}
+	// Size measures the terminal behind W; it is nil if there is none.
+	Size func() (columns, rows int)
 
 	mu  sync.Mutex
 	err error
@@ -100,4 +102,13 @@ func (e *writeError) Unwrap() error { return e.cause }
 func (s *Stream) File() (*os.File, bool) {
 	f, ok := s.W.(*os.File)
 	return f, ok
+}
+
+// Columns returns how many columns the terminal of the stream has, 0 if there is none.
+func (s *Stream) Columns() int {
+	if s.Size == nil {
+		return 0
+	}
+	columns, _ := s.Size()
+	return columns
 }

@@ -36,7 +36,7 @@ func (g group) paged(ctx context.Context, off bool, show func(io.Writer) error) 
 	if err != nil {
 		return fault.As(fault.Usage, fmt.Errorf("starting the pager %q: %w (give --no-pager, or set PAGER)", command, err))
 	}
-	shown := folded(onTerminal{in, file}, show)
+	shown := folded(onTerminal{in, console.Columns(g.Stdout)}, show)
 	if errors.Is(shown, syscall.EPIPE) {
 		shown = nil // whoever leaves a pager early has seen enough
 	}
@@ -49,11 +49,11 @@ func (g group) paged(ctx context.Context, off bool, show func(io.Writer) error) 
 // onTerminal is the way to a terminal through a pager.
 type onTerminal struct {
 	io.Writer
-	file *os.File
+	columns int
 }
 
-// File returns the terminal, whose width counts.
-func (o onTerminal) File() (*os.File, bool) { return o.file, true }
+// Columns returns how many columns the terminal has.
+func (o onTerminal) Columns() int { return o.columns }
 
 // folded calls show with a writer that folds lines for w's terminal.
 func folded(w io.Writer, show func(io.Writer) error) error {
