@@ -4,6 +4,11 @@
 // the runner, which sees models alone.
 package artifact
 
+import (
+	"cmp"
+	"strconv"
+)
+
 // Type is the type of a file, as an output_spec names it.
 type Type string
 
@@ -50,7 +55,7 @@ type Workbook struct{ Sheets []Sheet }
 type Sheet struct {
 	Name       string
 	Hidden     bool
-	Cells      []Cell // that are not empty and without a format, by row, then by column
+	Cells      []Cell // that are not empty and without a format, in the order of [ByPlace]
 	Merged     []string
 	Freeze     string // the top left cell of what scrolls, "" without frozen panes
 	Filter     string // the range of its filter, "" without
@@ -72,15 +77,41 @@ const (
 	Failed // an error value such as #REF!
 )
 
+// The last row and column of a sheet, and the letters that number columns.
+const (
+	MaxRow    = 1 << 20
+	MaxColumn = 1 << 14
+	Letters   = 26
+)
+
 // Cell is one cell. Its value is the stored one if it has no formula. Otherwise it is what
 // the formula yields, and Stored is what the writer claims, where it stored something.
 type Cell struct {
-	Row, Column int // from 1
+	Row, Column int // from 1 to [MaxRow] and [MaxColumn]
 	Value       Value
 	Formula     string // without =, "" without
 	Stored      *Value // beside a formula
 	Uncomputed  bool   // the formula could not be calculated: Value is the stored one
 	Format      Format
+}
+
+// ByPlace compares the places of cells: by row, then by column.
+func ByPlace(a, b Cell) int {
+	return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Column, b.Column))
+}
+
+// CellName is the name of a cell, such as B7.
+func CellName(row, column int) string { return ColumnName(column) + strconv.Itoa(row) }
+
+// ColumnName is the name of a column, such as AB.
+func ColumnName(column int) string {
+	var b [4]byte
+	i := len(b)
+	for ; column > 0 && i > 0; column = (column - 1) / Letters {
+		i--
+		b[i] = byte('A' + (column-1)%Letters)
+	}
+	return string(b[i:])
 }
 
 // Value is the value of a cell.

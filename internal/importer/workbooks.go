@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"securebench/internal/artifact"
 	"securebench/internal/lazyregexp"
 )
 
@@ -33,16 +34,7 @@ func (s bookSheet) used() string {
 	if s.rows == 0 {
 		return ""
 	}
-	return "A1:" + columnName(s.columns) + strconv.Itoa(s.rows)
-}
-
-// columnName is the name of a column by its number from 1.
-func columnName(n int) string {
-	name := ""
-	for ; n > 0; n = (n - 1) / 26 {
-		name = string(rune('A'+(n-1)%26)) + name
-	}
-	return name
+	return "A1:" + artifact.CellName(s.rows, s.columns)
 }
 
 // named returns the sheet with a name.

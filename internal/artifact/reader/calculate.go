@@ -199,7 +199,7 @@ func (b *book) calculate() error {
 			isError := cell.Formula == "" && cell.Value.Kind == artifact.Failed
 			if cell.Formula != "" || isError {
 				c.index[i][cell.Column] = append(c.index[i][cell.Column], len(c.formulas))
-				c.formulas = append(c.formulas, &formulaCell{Cell: cell, sheet: i, unknown: isError || s.arrays[cellName(cell.Column, cell.Row)]})
+				c.formulas = append(c.formulas, &formulaCell{Cell: cell, sheet: i, unknown: isError || s.arrays[artifact.CellName(cell.Row, cell.Column)]})
 			}
 		}
 	}
@@ -401,8 +401,8 @@ func (c *calculation) copy(order []*formulaCell) (*sheetCopy, error) {
 	}
 	for i, f := range order {
 		if f.Uncomputed && !f.unknown {
-			ref := "'" + strings.ReplaceAll(copied.names[f.sheet], "'", "''") + "'!" + cellName(f.Column, f.Row)
-			err = errors.Join(err, file.SetCellFormula(copied.types, cellName(1, i+1), ref), typeOf(file, copied.types, i, f.number, ref))
+			ref := "'" + strings.ReplaceAll(copied.names[f.sheet], "'", "''") + "'!" + artifact.CellName(f.Row, f.Column)
+			err = errors.Join(err, file.SetCellFormula(copied.types, artifact.CellName(i+1, 1), ref), typeOf(file, copied.types, i, f.number, ref))
 		}
 	}
 	if err != nil {
@@ -416,7 +416,7 @@ func typeOf(file *excelize.File, sheet string, i int, isNumber bool, ref string)
 	if isNumber {
 		return nil
 	}
-	return file.SetCellFormula(sheet, cellName(2, i+1), "TYPE("+ref+")")
+	return file.SetCellFormula(sheet, artifact.CellName(i+1, 2), "TYPE("+ref+")")
 }
 
 // grid returns how many places the copy fills: every row up to the last, and of each all
@@ -438,7 +438,7 @@ func (c *calculation) grid() int {
 }
 
 func setCell(file *excelize.File, sheet string, c *artifact.Cell) error {
-	name := cellName(c.Column, c.Row)
+	name := artifact.CellName(c.Row, c.Column)
 	if c.Formula != "" {
 		return file.SetCellFormula(sheet, name, withRow(c.Formula))
 	}
@@ -460,14 +460,14 @@ func setCell(file *excelize.File, sheet string, c *artifact.Cell) error {
 // for; an error is lost on that way.
 func (s *sheetCopy) value(f *formulaCell, i int) bool {
 	raw := excelize.Options{RawCellValue: true}
-	text, err1 := s.file.CalcCellValue(s.types, cellName(1, i+1), raw)
+	text, err1 := s.file.CalcCellValue(s.types, artifact.CellName(i+1, 1), raw)
 	kind, err2 := "1", error(nil)
 	if !f.number {
-		kind, err2 = s.file.CalcCellValue(s.types, cellName(2, i+1), raw)
+		kind, err2 = s.file.CalcCellValue(s.types, artifact.CellName(i+1, 2), raw)
 	}
 	if err1 != nil || err2 != nil || text == "" {
 		var err error
-		text, err = s.file.CalcCellValue(s.names[f.sheet], cellName(f.Column, f.Row), raw)
+		text, err = s.file.CalcCellValue(s.names[f.sheet], artifact.CellName(f.Row, f.Column), raw)
 		// Another message may be about what the library cannot do.
 		if err != nil && (text == "#N/A" || slices.Contains([]string{"#DIV/0!", "#N/A", "#NUM!", "#VALUE!"}, err.Error())) {
 			code := err.Error()

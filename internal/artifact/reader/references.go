@@ -3,20 +3,9 @@ package reader
 import (
 	"strconv"
 	"strings"
+
+	"securebench/internal/artifact"
 )
-
-// cellName returns the name of a cell, such as B3.
-func cellName(column, row int) string { return columnName(column) + strconv.Itoa(row) }
-
-func columnName(n int) string {
-	var b [4]byte
-	i := len(b)
-	for ; n > 0; n = (n - 1) / 26 {
-		i--
-		b[i] = byte('A' + (n-1)%26)
-	}
-	return string(b[i:])
-}
 
 // parseCell reads the name of a cell, without signs for absolute ones.
 func parseCell(s string) (column, row int, ok bool) {
@@ -34,7 +23,7 @@ func parseCell(s string) (column, row int, ok bool) {
 		}
 		row = row*10 + int(c-'0')
 	}
-	return column, row, column <= maxColumn && row <= maxRow
+	return column, row, column <= artifact.MaxColumn && row <= artifact.MaxRow
 }
 
 // parseRange reads a cell or a range of cells, as row and column.
@@ -214,11 +203,11 @@ func parsePlace(s string) (p place, ok bool) {
 		cut(&p.fixRow)
 	}
 	if rest == "" && letters > 0 && !p.fixRow {
-		return p, letters < 4 && p.column <= maxColumn
+		return p, letters < 4 && p.column <= artifact.MaxColumn
 	}
 	n, err := strconv.ParseUint(rest, 10, 31)
 	p.row = int(n)
-	return p, err == nil && n > 0 && n <= maxRow && letters < 4 && p.column <= maxColumn
+	return p, err == nil && n > 0 && n <= artifact.MaxRow && letters < 4 && p.column <= artifact.MaxColumn
 }
 
 // moved returns a formula as it is in a cell so many rows and columns further.
@@ -247,12 +236,12 @@ func moved(formula string, rows, columns int) string {
 
 func (p place) moved(rows, columns int) (place, bool) {
 	if p.row > 0 && !p.fixRow {
-		if p.row += rows; p.row < 1 || p.row > maxRow {
+		if p.row += rows; p.row < 1 || p.row > artifact.MaxRow {
 			return p, false
 		}
 	}
 	if p.column > 0 && !p.fixColumn {
-		if p.column += columns; p.column < 1 || p.column > maxColumn {
+		if p.column += columns; p.column < 1 || p.column > artifact.MaxColumn {
 			return p, false
 		}
 	}
@@ -262,7 +251,7 @@ func (p place) moved(rows, columns int) (place, bool) {
 func (p place) String() string {
 	s := ""
 	if p.column > 0 {
-		s = map[bool]string{true: "$"}[p.fixColumn] + columnName(p.column)
+		s = map[bool]string{true: "$"}[p.fixColumn] + artifact.ColumnName(p.column)
 	}
 	if p.row > 0 {
 		s += map[bool]string{true: "$"}[p.fixRow] + strconv.Itoa(p.row)

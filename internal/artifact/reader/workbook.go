@@ -18,8 +18,6 @@ const (
 	maxBookCells = 500_000  // of all sheets
 	maxBookText  = 64 << 20 // bytes of all texts, formulas and formats of cells
 	maxCellText  = 256 << 10
-	maxRow       = 1_048_576
-	maxColumn    = 16_384
 )
 
 // A book is a workbook that is being read.
@@ -259,7 +257,7 @@ func (b *book) readSheet(s *sheet) error {
 			return b.sortCells(s)
 		case t != opening:
 		case in.name == "row" && len(in.open) == 3:
-			row, err = number(in.raw("r"), row+1, maxRow)
+			row, err = number(in.raw("r"), row+1, artifact.MaxRow)
 		case in.name == "c" && len(in.open) == 4:
 			err = b.readCell(s, in, row)
 		case len(in.open) == 2 && in.name != "sheetData":
@@ -291,15 +289,12 @@ func number(raw []byte, next, limit int) (int, error) {
 
 // sortCells puts the cells in order; no place has two.
 func (b *book) sortCells(s *sheet) error {
-	order := func(a, c artifact.Cell) int {
-		return cmp.Or(cmp.Compare(a.Row, c.Row), cmp.Compare(a.Column, c.Column))
-	}
-	if !slices.IsSortedFunc(s.Cells, order) {
-		slices.SortFunc(s.Cells, order)
+	if !slices.IsSortedFunc(s.Cells, artifact.ByPlace) {
+		slices.SortFunc(s.Cells, artifact.ByPlace)
 	}
 	for i := 1; i < len(s.Cells); i++ {
-		if order(s.Cells[i-1], s.Cells[i]) == 0 {
-			return refuse("has the cell %s of %q twice", cellName(s.Cells[i].Column, s.Cells[i].Row), s.Name)
+		if artifact.ByPlace(s.Cells[i-1], s.Cells[i]) == 0 {
+			return refuse("has the cell %s of %q twice", artifact.CellName(s.Cells[i].Row, s.Cells[i].Column), s.Name)
 		}
 	}
 	return nil
@@ -328,7 +323,7 @@ func (b *book) readCell(s *sheet, in *scanner, row int) error {
 		}
 		c.Column = column
 	}
-	if c.Column > maxColumn {
+	if c.Column > artifact.MaxColumn {
 		return refuse("has a cell beyond the last column")
 	}
 	s.last = [2]int{row, c.Column}
@@ -499,10 +494,10 @@ func (s *sheet) setFormula(c *artifact.Cell, r rawCell) error {
 		} else if g, ok := s.groups[r.group]; ok {
 			c.Formula = moved(g.formula, c.Row-g.row, c.Column-g.column)
 		} else {
-			return refuse("has a cell whose formula is not there: %s", cellName(c.Column, c.Row))
+			return refuse("has a cell whose formula is not there: %s", artifact.CellName(c.Row, c.Column))
 		}
 	case "array", "dataTable":
-		s.arrays[cellName(c.Column, c.Row)] = true
+		s.arrays[artifact.CellName(c.Row, c.Column)] = true
 	}
 	if c.Formula == "" {
 		return nil
@@ -526,10 +521,10 @@ func (b *book) readFeature(s *sheet, n *node) error {
 			if state := p.attr("state"); state == "frozen" || state == "frozenSplit" {
 				x, errX := strconv.Atoi(cmp.Or(p.attr("xSplit"), "0"))
 				y, errY := strconv.Atoi(cmp.Or(p.attr("ySplit"), "0"))
-				if errX != nil || errY != nil || x < 0 || y < 0 || x >= maxColumn || y >= maxRow {
+				if errX != nil || errY != nil || x < 0 || y < 0 || x >= artifact.MaxColumn || y >= artifact.MaxRow {
 					return refuse("has frozen panes beyond its last cell")
 				}
-				s.Freeze = cellName(x+1, y+1)
+				s.Freeze = artifact.CellName(y+1, x+1)
 			}
 		}
 	case "mergeCells":

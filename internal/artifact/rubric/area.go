@@ -5,15 +5,12 @@ import (
 	"strconv"
 	"strings"
 
+	"securebench/internal/artifact"
 	"securebench/internal/source"
 )
 
-// The size of a sheet, and how many ranges a rubric may name.
-const (
-	maxRow    = 1 << 20
-	maxColumn = 1 << 14
-	maxAreas  = 256
-)
+// maxAreas is how many ranges a rubric may name.
+const maxAreas = 256
 
 // area is a rectangle of cells, with its last ones.
 type area struct {
@@ -59,18 +56,18 @@ func areaOf(s string) (area, bool) {
 	case top == 0 && left == 0, (top == 0 || left == 0) && !found:
 		return a, false
 	case top == 0:
-		a.top, a.bottom = 1, maxRow
+		a.top, a.bottom = 1, artifact.MaxRow
 	case left == 0:
-		a.left, a.right = 1, maxColumn
+		a.left, a.right = 1, artifact.MaxColumn
 	}
-	return a, a.top <= a.bottom && a.left <= a.right && a.bottom <= maxRow && a.right <= maxColumn
+	return a, a.top <= a.bottom && a.left <= a.right && a.bottom <= artifact.MaxRow && a.right <= artifact.MaxColumn
 }
 
 // corner reads a cell's name, of which either part may be missing: it is 0 then.
 func corner(s string) (column, row int, ok bool) {
 	i := 0
 	for ; i < len(s) && s[i] >= 'A' && s[i] <= 'Z'; i++ {
-		if column = column*lettersInAlphabet + int(s[i]-'A') + 1; column > maxColumn {
+		if column = column*artifact.Letters + int(s[i]-'A') + 1; column > artifact.MaxColumn {
 			return 0, 0, false
 		}
 	}

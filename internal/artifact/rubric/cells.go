@@ -106,7 +106,7 @@ func (r *cellsRule) compare(got, want *artifact.File) (Result, error) {
 	var d differences
 	eachCell(g, w, r.has, func(row, column int, a, b *artifact.Cell) bool {
 		if problem := r.differ(a, b); problem != "" {
-			return d.add("cell %s: %s", cellName(row, column), problem)
+			return d.add("cell %s: %s", artifact.CellName(row, column), problem)
 		}
 		return true
 	})
@@ -126,7 +126,7 @@ func eachCell(got, want *artifact.Sheet, has func(row, column int) bool, do func
 		case len(w) == 0:
 			order = -1
 		default:
-			order = byPlace(g[0], w[0])
+			order = artifact.ByPlace(g[0], w[0])
 		}
 		if order <= 0 {
 			a, g = &g[0], g[1:]

@@ -1,8 +1,6 @@
 package rubric
 
 import (
-	"fmt"
-
 	"securebench/internal/artifact"
 	"securebench/internal/verdict"
 )
@@ -24,7 +22,7 @@ func doubt(got, want *artifact.Sheet, compared func(row, column int) bool) (Resu
 		if c.Formula == "" || !compared(c.Row, c.Column) {
 			continue
 		}
-		at := cellName(c.Row, c.Column)
+		at := artifact.CellName(c.Row, c.Column)
 		switch {
 		case c.Uncomputed && !known[c.Formula]:
 			d.add("cell %s: its formula could not be calculated", at)
@@ -50,18 +48,4 @@ func sameValue(stored, value artifact.Value) bool {
 		b.kind = number
 	}
 	return leniency{}.equal(a, b)
-}
-
-// lettersInAlphabet is the base of the names of columns.
-const lettersInAlphabet = 26
-
-// cellName is the name of a cell, such as B7.
-func cellName(row, column int) string { return fmt.Sprintf("%s%d", columnName(column), row) }
-
-func columnName(column int) string {
-	var name []byte
-	for ; column > 0; column = (column - 1) / lettersInAlphabet {
-		name = append([]byte{byte('A' + (column-1)%lettersInAlphabet)}, name...)
-	}
-	return string(name)
 }

@@ -1,7 +1,6 @@
 package rubric
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,7 +88,7 @@ func gridOfSheet(s *artifact.Sheet) (grid, error) {
 		}
 	}
 	find := func(row, column int) scalar {
-		i, ok := slices.BinarySearchFunc(s.Cells, artifact.Cell{Row: row, Column: column}, byPlace)
+		i, ok := slices.BinarySearchFunc(s.Cells, artifact.Cell{Row: row, Column: column}, artifact.ByPlace)
 		if !ok {
 			return scalar{}
 		}
@@ -101,10 +100,6 @@ func gridOfSheet(s *artifact.Sheet) (grid, error) {
 	}
 	g.at = func(row, column int) scalar { return find(top+1+row, left+column) }
 	return g, nil
-}
-
-func byPlace(a, b artifact.Cell) int {
-	return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Column, b.Column))
 }
 
 // named is the form in which names of columns are compared.

@@ -69,7 +69,7 @@ func (r *spreadsheetBenchRule) compare(got, want *artifact.File) (Result, error)
 	var d differences
 	eachCell(&got.Workbook.Sheets[g], &want.Workbook.Sheets[w], has, func(row, column int, a, b *artifact.Cell) bool {
 		if x, y := storedForm(a), storedForm(b); x.kind != y.kind || x.text != y.text || x.void {
-			return d.add("cell %s: %s is not %s", cellName(row, column), shown(x.text), shown(y.text))
+			return d.add("cell %s: %s is not %s", artifact.CellName(row, column), shown(x.text), shown(y.text))
 		}
 		return true
 	})

@@ -22,7 +22,7 @@ func (c *coder) file(f *artifact.File) {
 	}
 	c.number(&f.Bytes)
 	c.text(&f.SHA256)
-	optional(c, &f.Table, func(c *coder, t *artifact.Table) { list(c, &t.Rows, texts) })
+	optional(c, &f.Table, table)
 	optional(c, &f.Text, text)
 	optional(c, &f.Workbook, func(c *coder, b *artifact.Workbook) { list(c, &b.Sheets, sheet) })
 	optional(c, &f.Document, document)
@@ -33,6 +33,16 @@ func (c *coder) file(f *artifact.File) {
 		c.number(&m.Bytes)
 		c.text(&m.SHA256)
 	})
+}
+
+func table(c *coder, t *artifact.Table) {
+	list(c, &t.Rows, texts)
+	for _, row := range t.Rows {
+		if len(row) != len(t.Rows[0]) {
+			c.invalid("the rows of a table have different numbers of fields")
+			return
+		}
+	}
 }
 
 func sheet(c *coder, s *artifact.Sheet) {
@@ -65,10 +75,16 @@ func formats(c *coder, s *artifact.Sheet) {
 	}
 	list(c, &known, format)
 	var last artifact.Format // of the cell before, at its place
+	var before artifact.Cell // its row and column
 	at := places[last]
 	list(c, &s.Cells, func(c *coder, v *artifact.Cell) {
 		c.int(&v.Row)
 		c.int(&v.Column)
+		if place := (artifact.Cell{Row: v.Row, Column: v.Column}); v.Row < 1 || v.Row > artifact.MaxRow || v.Column < 1 || v.Column > artifact.MaxColumn || artifact.ByPlace(before, place) >= 0 {
+			c.invalid("a cell is not in a sheet, or not behind the one before it")
+		} else {
+			before = place
+		}
 		value(c, &v.Value)
 		c.text(&v.Formula)
 		optional(c, &v.Stored, value)

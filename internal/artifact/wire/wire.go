@@ -1,6 +1,7 @@
 // Package wire passes models of files from the sandboxes that read them to the runner, as
-// bytes. What comes from a sandbox is bounded and decoded strictly: a model has one form,
-// takes no more memory than [MaxMemory], and its texts are valid UTF-8. It keeps these
+// bytes. What comes from a sandbox is bounded and decoded strictly: a model takes no more
+// memory than [MaxMemory], its texts are valid UTF-8, its tables and sheets are as package
+// artifact says, and no byte is left over. It keeps these
 // bytes apart from the parsers on their one side and the rules on their other.
 package wire
 
@@ -20,8 +21,9 @@ import (
 // in its lists.
 const MaxMemory = 256 << 20
 
-// MaxBytes is the length of the longest message.
-const MaxBytes = 2 * MaxMemory
+// MaxBytes is the length of the longest message: of nine bytes for each number that takes
+// eight, and what is not in any list.
+const MaxBytes = MaxMemory/8*9 + 1<<10
 
 var (
 	// ErrTooLarge says that a model is larger than [MaxMemory].

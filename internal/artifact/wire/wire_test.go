@@ -29,7 +29,7 @@ func models() []*artifact.File {
 	stored := artifact.Value{Kind: artifact.Number, Number: 42}
 	bold := artifact.Format{Number: "0.00", Bold: true, Font: "Calibri", Size: 11, Color: "FF0000"}
 	return []*artifact.File{
-		{Type: artifact.CSV, Bytes: 8, SHA256: "ab", Table: &artifact.Table{Rows: [][]string{{"a", "b"}, {"1", "é"}, nil}}},
+		{Type: artifact.CSV, Bytes: 8, SHA256: "ab", Table: &artifact.Table{Rows: [][]string{{"a", "b"}, {"1", "é"}, {"", "2"}}}},
 		{Type: artifact.Text, Text: &text},
 		{Type: artifact.XLSX, Workbook: &artifact.Workbook{Sheets: []artifact.Sheet{{Name: "S", Hidden: true, Merged: []string{"A1:B2"}, Freeze: "B2", Filter: "A1:C9",
 			Cells: []artifact.Cell{{Row: 1, Column: 1, Value: artifact.Value{Kind: artifact.String, Text: "x"}, Format: bold},
@@ -92,8 +92,30 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a sandbox sends is refused, or is a model that is written as the same
-// bytes.
+// TestPromises: a model is what its type says, whoever wrote it: rules and texts of the
+// runner rely on tables with rows of one length, and on cells in order, inside of a sheet.
+func TestPromises(t *testing.T) {
+	t.Parallel()
+	const head, tail = "\x03csv\x00\x00\x01", "\x00\x00\x00\x00\x00\x00"
+	tables := map[string]string{"\x02\x01\x01a\x01\x01b": "", "\x02\x01\x01a\x00": "shorter", "\x02\x01\x01a\x02\x01b\x01c": "longer"}
+	for rows, bad := range tables {
+		if _, err := wire.Read(head + rows + tail); (bad != "") != errors.Is(err, wire.ErrInvalid) {
+			t.Errorf("a row that is %q: %v", bad, err)
+		}
+	}
+	cells := encoded(t, &artifact.File{Type: artifact.XLSX, Workbook: &artifact.Workbook{Sheets: []artifact.Sheet{{Cells: []artifact.Cell{{Row: 7, Column: 9}, {Row: 7, Column: 10}}}}}})
+	for from, to := range map[string]string{"": "", "\x07\x0a": "\x08\x01", "\x07\x09": "\x00\x09", "\x07\x0a\x00": "\x07\x00\x00", "\x07\x0a\x00\x00": "\x07\x09\x00\x00",
+		"\x0a": "\x08", "\x07\x0a\x00\x00\x00": "\x07\x81\x80\x01\x00\x00\x00", "\x07\x0a\x00\x00\x00\x00": "\x81\x80\x40\x0a\x00\x00\x00\x00"} {
+		changed := strings.Replace(cells, from, to, 1)
+		good := changed == cells || to == "\x08\x01"
+		if _, err := wire.Read(changed); good != (err == nil) || !good && !errors.Is(err, wire.ErrInvalid) {
+			t.Errorf("%q for %q: %v", to, from, err)
+		}
+	}
+}
+
+// FuzzRead: whatever a sandbox sends is refused, or is a model that is written and read
+// again.
 func FuzzRead(f *testing.F) {
 	for _, m := range models() {
 		f.Add(encoded(f, m))
