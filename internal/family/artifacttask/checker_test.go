@@ -2,7 +2,10 @@ package artifacttask
 
 import (
 	"context"
+	"errors"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
@@ -41,6 +44,37 @@ func TestChecker(t *testing.T) {
 			}
 		}
 	})
+}
+
+// fixed is a session with a verdict of its own.
+type fixed struct {
+	verdict family.Verdict
+	err     error
+}
+
+func (f fixed) Verify(context.Context, candidate.Candidate) (family.Verdict, error) {
+	return f.verdict, f.err
+}
+func (f fixed) Close(context.Context) error { return nil }
+
+// TestBoth: a checker's failure to run is an error, and a verdict of both has what either
+// keeps for the operator.
+func TestBoth(t *testing.T) {
+	t.Parallel()
+	files := fixed{verdict: family.Verdict{Outcome: verdict.Passed,
+		Metadata: verdict.Metadata{"files": jsontext.Value("1")}, Restricted: map[string][]byte{"delivered.txt": []byte("a")}}}
+	broken := errors.New("the engine is gone")
+	if _, err := (&both{files, fixed{err: broken}}).Verify(t.Context(), candidate.Candidate{}); !errors.Is(err, broken) {
+		t.Errorf("the error is %v", err)
+	}
+	for _, checked := range []family.Verdict{{Outcome: verdict.Passed},
+		{Outcome: verdict.Failed, Metadata: verdict.Metadata{"exit_code": jsontext.Value("1")}, Restricted: map[string][]byte{"stdout": nil}}} {
+		got, err := (&both{files, fixed{verdict: checked}}).Verify(t.Context(), candidate.Candidate{})
+		_, kept := got.Restricted["delivered.txt"]
+		if err != nil || got.Outcome != checked.Outcome || string(got.Metadata["files"]) != "1" || !kept {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
 }
 
 // scored brings a case to its verdict.

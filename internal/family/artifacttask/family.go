@@ -127,8 +127,12 @@ func (b *both) Verify(ctx context.Context, c candidate.Candidate) (family.Verdic
 		return first, err
 	}
 	v, err := b.checker.Verify(ctx, c)
+	if err != nil {
+		return v, err
+	}
 	v.Waited += first.Waited
-	maps.Copy(v.Metadata, first.Metadata)
+	v.Metadata = joined(v.Metadata, first.Metadata)
+	v.Restricted = joined(v.Restricted, first.Restricted)
 	if v.Measure == nil {
 		v.Measure = first.Measure
 	}
@@ -136,7 +140,16 @@ func (b *both) Verify(ctx context.Context, c candidate.Candidate) (family.Verdic
 		v.Basis, v.Judge = first.Basis, first.Judge
 	}
 	v.Labels = append(v.Labels, first.Labels...)
-	return v, err
+	return v, nil
+}
+
+// joined returns what either map has; both have no name in common.
+func joined[V any](a, b map[string]V) map[string]V {
+	if a == nil {
+		return b
+	}
+	maps.Copy(a, b)
+	return a
 }
 
 // Close implements [family.Session].
