@@ -29,13 +29,21 @@ func readDocument(n *source.Node) (rule, source.Problems) {
 	source.Optional(&ps, n, "styles", &r.styles, texts)
 	r.read(&ps, n, "")
 	r.ignoreSpace = true
-	if len(ps) == 0 && !r.paragraphs && !r.tables && r.styles == nil {
-		ps.Add(n.Pos, "", "a rubric of type document compares neither paragraphs nor tables nor styles")
+	if len(ps) == 0 && !r.paragraphs && !r.tables && !r.pages && r.styles == nil {
+		ps.Add(n.Pos, "", "a rubric of type document compares neither paragraphs nor tables nor pages nor styles")
 	}
 	return r, ps
 }
 
 func (r *documentRule) official() string { return "" }
+
+// suits implements [suiting]: of a PDF only the pages are known.
+func (r *documentRule) suits(t artifact.Type) error {
+	if t == artifact.PDF && (r.paragraphs || r.tables || r.styles != nil) {
+		return errors.New("of a PDF only pages can be compared: set pages to true, paragraphs and tables to false")
+	}
+	return nil
+}
 
 func (r *documentRule) compare(got, want *artifact.File) (Result, error) {
 	if want.Document == nil {
@@ -49,11 +57,7 @@ func (r *documentRule) compare(got, want *artifact.File) (Result, error) {
 	if r.pages && g.Pages != w.Pages {
 		d.add("it has %d pages, not %d", g.Pages, w.Pages)
 	}
-	switch {
-	case !r.paragraphs:
-	case got.Type == artifact.PDF || want.Type == artifact.PDF:
-		r.words(g, w, &d) // where a PDF's paragraphs end is a guess
-	default:
+	if r.paragraphs {
 		r.texts("paragraph", r.lines(g, nil), r.lines(w, nil), &d)
 	}
 	if r.styles != nil {
@@ -106,33 +110,6 @@ func (r *documentRule) texts(what string, got, want []line, d *differences) {
 
 func quotedPlace(s string) string { return " " + shown(strings.TrimSpace(s)) }
 
-// words compares the text of a document word by word, whatever its paragraphs.
-func (r *documentRule) words(got, want *artifact.Document, d *differences) {
-	a, b := r.wordsOf(got), r.wordsOf(want)
-	if len(a) != len(b) {
-		d.add("it has %d words, not %d", len(a), len(b))
-	}
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			d.add("word %d: %s is not %s", i+1, shown(a[i].text+a[i].where), shown(b[i].text+b[i].where))
-			return // the next ones are shifted
-		}
-	}
-}
-
-func (r *documentRule) wordsOf(doc *artifact.Document) (out []line) {
-	for _, b := range doc.Blocks {
-		where := ""
-		if r.perPage {
-			where = fmt.Sprintf(" on page %d", b.Page)
-		}
-		for word := range strings.FieldsFuncSeq(r.folded(b.Text), textmatch.IsSpace) {
-			out = append(out, line{word, where})
-		}
-	}
-	return out
-}
-
 func tablesOf(doc *artifact.Document) (out [][][]string) {
 	for _, b := range doc.Blocks {
 		if b.Table != nil {
@@ -183,7 +160,7 @@ func (r *documentRule) check(want *artifact.File) (faults []string) {
 			faults = append(faults, fmt.Sprintf("styles names %s, which no paragraph of the reference has", shown(s)))
 		}
 	}
-	if len(faults) == 0 && r.styles == nil && (!r.paragraphs || len(r.lines(want.Document, nil)) == 0) && (!r.tables || len(tablesOf(want.Document)) == 0) {
+	if len(faults) == 0 && r.styles == nil && !r.pages && (!r.paragraphs || len(r.lines(want.Document, nil)) == 0) && (!r.tables || len(tablesOf(want.Document)) == 0) {
 		faults = append(faults, "the reference has nothing of what the rubric compares: an empty document would pass")
 	}
 	return faults

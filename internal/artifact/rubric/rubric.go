@@ -37,6 +37,9 @@ type rule interface {
 	official() string
 }
 
+// suiting is a rule that cannot compare all that it asks for in files of some types.
+type suiting interface{ suits(artifact.Type) error }
+
 // Result is what came of a comparison.
 type Result struct {
 	Pass   bool
@@ -126,6 +129,18 @@ func joined(ps source.Problems) error {
 		}
 	}
 	return errors.New(strings.Join(lines, "; "))
+}
+
+// Suits says what the rubric asks for that is not known of files of a type.
+func (r *Rubric) Suits(t artifact.Type) error {
+	for _, p := range r.parts {
+		if s, ok := p.rule.(suiting); ok {
+			if err := s.suits(t); err != nil {
+				return fmt.Errorf("%s%w", p.where, err)
+			}
+		}
+	}
+	return nil
 }
 
 // Compare compares a candidate's file with the reference. An error is a fault of the

@@ -132,6 +132,11 @@ func readRow(v task.EvaluatorView) (r row, refused *family.Failure) {
 	if !has {
 		return r, lacks("eval."+keyReference, "the row has none to compare with")
 	}
+	for i, o := range r.outputs {
+		if err := r.rubrics[i].Suits(o.Type); err != nil {
+			return r, lacks("eval."+keyRubric, "%s: %v", o.Path, err)
+		}
+	}
 	return r, nil
 }
 
