@@ -142,7 +142,7 @@ func (r *Report) explain() {
 			sep = ""
 		}
 		for _, what := range v.Weak {
-			fmt.Fprintf(r.w, "%s%s: %s: warning: the tests pass where %s\n",
+			fmt.Fprintf(r.w, "%s%s: %s: warning: %s\n",
 				sep, r.at(v.Line), redact.Quote(v.TaskID), redact.Escape(what))
 			sep = ""
 		}

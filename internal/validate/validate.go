@@ -66,7 +66,7 @@ type Result struct {
 	Family string  `json:"family"`
 	Line   int     `json:"line"`
 	Checks []Check `json:"checks"`
-	// Weak says what is wrong with candidates that pass as well, and what to do.
+	// Weak says which wrong candidates pass as well, and what to do.
 	Weak []string `json:"weak,omitzero"`
 	// Proposal says how the row could be scored instead; "" is no other way.
 	Proposal string `json:"proposal,omitzero"`
@@ -295,7 +295,7 @@ func (cfg Config) weak(ctx context.Context, v family.Verifier, at family.Case) (
 			return nil, err
 		}
 		if got.Outcome == verdict.Passed {
-			out = append(out, twin.What+": "+twin.Advice)
+			out = append(out, "the tests pass where "+twin.What+": "+twin.Advice)
 		}
 	}
 	return out, nil

@@ -139,6 +139,7 @@ func TestVerdicts(t *testing.T) {
 		"one of several absent": {both, each, map[string]left{"a.csv": {text: "x\n1\n"}}, verdict.CandidateMissing},
 		"others beside it":      {text, either, map[string]left{"a.txt": {text: "yes"}, "notes.md": {text: "no"}}, ""},
 		"no such reference":     {csv, object{keyReference: object{"path": "none.csv"}, keyRubric: object{"type": "table"}}, map[string]left{"out/sum.csv": {text: "a\n"}}, verdict.PackFault},
+		"a reference to doubt":  {csv, object{keyReference: "id,n\n1,secret\n", keyRubric: object{"type": "metric", "metric": "rmse", "id": "id", "target": "n", "at_most": 1}}, map[string]left{"out/sum.csv": {text: "id,n\n1,1\n"}}, verdict.PackFault},
 		"unreadable reference":  {text, object{keyReference: "\x00", keyRubric: object{"type": "text"}}, map[string]left{"a.txt": {text: "a\n"}}, verdict.PackFault},
 	} {
 		c := rowOf(t, tt.output, tt.eval)
@@ -154,6 +155,9 @@ func TestVerdicts(t *testing.T) {
 		want := family.VerdictOf(&family.Failure{Reason: tt.want}).Outcome
 		if tt.want == "" {
 			want = verdict.Passed
+		}
+		if strings.Contains(got.Message, "secret") {
+			t.Errorf("%s: the message says what is hidden: %s", name, got.Message)
 		}
 		if got.Reason != tt.want || got.Outcome != want || got.Containment != verdict.Passive {
 			t.Errorf("%s: %s %s %s, %q; want %s", name, got.Outcome, got.Reason, got.Message, got.Restricted, tt.want)

@@ -111,22 +111,22 @@ func (c critique) passes(f *artifact.File) (pass, graded bool) {
 func (c critique) lines(before *artifact.File) (out []string) {
 	first := c.wanted[0]
 	for _, fault := range c.rubric.Check(first) {
-		out = append(out, "what the rubric names is not there: "+fault)
+		out = append(out, "the rubric does not fit its reference: "+fault)
 	}
 	if before != nil {
 		if pass, _ := c.passes(before); pass {
-			out = append(out, "the file is as the agent finds it: compare what the brief has changed")
+			out = append(out, "the rubric passes where the file is as the agent finds it: compare what the brief has changed")
 		}
 	}
 	for _, empty := range spoilt.Empty(first) {
 		if pass, _ := c.passes(empty); pass {
-			out = append(out, "the file is empty: compare what it says")
+			out = append(out, "the rubric passes where the file is empty: compare what it says")
 			break
 		}
 	}
 	if guesses := spoilt.Guesses(first); guesses != nil {
 		if pass, _ := c.passes(guesses); pass {
-			out = append(out, "a table has every guess as a column of its own: compare columns by name, without match")
+			out = append(out, "the rubric passes where a table has every guess as a column of its own: compare columns by name, without match")
 		}
 	}
 	return append(out, c.values(first)...)
@@ -159,7 +159,7 @@ func (c critique) values(first *artifact.File) []string {
 	if missed == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("a value is wrong by a tenth, or a text by a word (%d of %d that were tried): narrow the tolerance", missed, looked)}
+	return []string{fmt.Sprintf("the rubric passes where a value is wrong by a tenth, or a text by a word (%d of %d that were tried): narrow the tolerance", missed, looked)}
 }
 
 var _ family.Critic = (*verifier)(nil)

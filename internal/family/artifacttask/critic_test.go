@@ -23,15 +23,15 @@ func TestWeaknesses(t *testing.T) {
 		want                            []string
 	}{
 		"sound":     {"csv", table, `{"type":"table","columns":{"total":{"tolerance":0.01}}}`, "name,total\na,\nb,\nc,\n", nil},
-		"unchanged": {"csv", table, `{"type":"table"}`, "name,total\na,100.0\nb,250\nc,75\n", []string{"the file is as the agent finds it: compare what the brief has changed"}},
+		"unchanged": {"csv", table, `{"type":"table"}`, "name,total\na,100.0\nb,250\nc,75\n", []string{"the rubric passes where the file is as the agent finds it: compare what the brief has changed"}},
 		"too wide": {"csv", table, `{"type":"table","columns":{"total":{"tolerance":50}}}`, "",
-			[]string{"a value is wrong by a tenth, or a text by a word (3 of 6 that were tried): narrow the tolerance"}},
+			[]string{"the rubric passes where a value is wrong by a tenth, or a text by a word (3 of 6 that were tried): narrow the tolerance"}},
 		"official": {"csv", table, `{"type":"table","match":"dacode"}`, "",
-			[]string{"a table has every guess as a column of its own: compare columns by name, without match"}},
+			[]string{"the rubric passes where a table has every guess as a column of its own: compare columns by name, without match"}},
 		"left out":        {"csv", table, `{"type":"table","columns":{"total":{"ignore":true}}}`, "", nil},
-		"a column less":   {"csv", table, `{"type":"table","columns":{"price":{}}}`, "", []string{`what the rubric names is not there: columns names "price", which the reference lacks`}},
+		"a column less":   {"csv", table, `{"type":"table","columns":{"price":{}}}`, "", []string{`the rubric does not fit its reference: columns names "price", which the reference lacks`}},
 		"data":            {"json", `{"a": 1, "b": ["x", "y"]}`, `{"type":"json"}`, `{"a": 0}`, nil},
-		"data, left out":  {"json", `{"a": 1, "b": ["x", "y"]}`, `{"type":"json","ignore":["/b"]}`, `{"a": 1}`, []string{"the file is as the agent finds it: compare what the brief has changed"}},
+		"data, left out":  {"json", `{"a": 1, "b": ["x", "y"]}`, `{"type":"json","ignore":["/b"]}`, `{"a": 1}`, []string{"the rubric passes where the file is as the agent finds it: compare what the brief has changed"}},
 		"text":            {"text", "Yes, it is.\n", `{"type":"text","contains":["yes"],"ignore_case":true}`, "no\n", nil},
 		"an unread start": {"json", `[1]`, `{"type":"json"}`, `{`, nil},
 	} {

@@ -8,12 +8,10 @@ import (
 	"strings"
 
 	"securebench/internal/artifact"
-	"securebench/internal/family"
 	"securebench/internal/family/judged"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/judge"
 	"securebench/internal/task"
-	"securebench/internal/verdict"
 )
 
 // readable reports whether a judge can read files of a type.
@@ -31,7 +29,7 @@ func asksJudge(v task.EvaluatorView) bool {
 func (s *scorer) judge(ctx context.Context) error {
 	scorer, err := judged.New(s.verifier.resources.Judge, s.c, s.inWords(s.first()))
 	if err != nil {
-		return family.Fail(verdict.PackFault, "%v", err)
+		return s.unfit(keyRubric, err)
 	}
 	j, ok := scorer.(textmatch.Judge)
 	if !ok {

@@ -32,6 +32,7 @@ const (
 const (
 	differencesFile = "differences.txt"
 	unreadableFile  = "unreadable.txt"
+	rowFile         = "row.txt" // what is wrong with the row, which may be a hidden value
 )
 
 // scorer scores the files of one candidate.
@@ -182,7 +183,7 @@ func (s *scorer) compare(i int) error {
 	for n, want := range s.wanted[i] {
 		res, err := s.row.rubrics[i].Compare(s.got[i], want)
 		if err != nil {
-			return family.Fail(verdict.PackFault, "eval.%s: %v", keyRubric, err)
+			return s.unfit(keyRubric, err)
 		}
 		if measure == nil || res.Pass {
 			measure = res.Measure
@@ -206,6 +207,12 @@ func (s *scorer) compare(i int) error {
 	}
 	s.restricted[differencesFile] = []byte(strings.Join(lines, "\n") + "\n")
 	return family.Fail(reason, "%s is not what the rubric asks for", s.row.outputs[i].Path)
+}
+
+// unfit is the failure of a row for which no candidate can be scored.
+func (s *scorer) unfit(key string, err error) error {
+	s.restricted[rowFile] = fmt.Appendf(nil, "eval.%s: %v\n", key, err)
+	return family.Fail(verdict.PackFault, "the row cannot be scored")
 }
 
 // Settle implements [sandboxed.Scorer]: nothing runs in the sandbox but what was asked.
