@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,19 +28,21 @@ import (
 type Compiler struct {
 	pack     task.Pack
 	families family.Registry
-	schemas  map[string]rowSchemas
+	schemas  map[string]func() rowSchemas // compiled for the first row that needs them
 }
 
-// New returns a compiler for the rows of m. It panics if a family's schema is
-// not a valid JSON Schema: schemas are part of the program.
+// New returns a compiler for the rows of m. To compile a row panics if its family's
+// schema is not a valid JSON Schema: schemas are part of the program.
 func New(m pack.Manifest, reg family.Registry) *Compiler {
 	c := &Compiler{pack: task.Pack{ID: m.ID, Version: m.Version}, families: reg,
-		schemas: make(map[string]rowSchemas, len(reg))}
+		schemas: make(map[string]func() rowSchemas, len(reg))}
 	for name, f := range reg {
-		c.schemas[name] = rowSchemas{
-			input: mustSchema(name+"/input", f.InputSchema),
-			eval:  mustSchema(name+"/eval", f.EvalSchema),
-		}
+		c.schemas[name] = sync.OnceValue(func() rowSchemas {
+			return rowSchemas{
+				input: mustSchema(name+"/input", f.InputSchema),
+				eval:  mustSchema(name+"/eval", f.EvalSchema),
+			}
+		})
 	}
 	return c
 }
@@ -58,9 +61,11 @@ func (c *Compiler) Check(row pack.Row) (errs, warnings source.Problems) {
 	if !known {
 		k.warnings.Add(k.row.Pos, c.unknownFamily(row.Family), "family %q is not known; its tasks stay pending and all of eval is hidden", row.Family)
 	}
-	schemas := c.schemas[row.Family]
-	k.schema(schemas.input, row.Input, "input")
-	k.schema(schemas.eval, row.Eval, "eval")
+	if known {
+		schemas := c.schemas[row.Family]()
+		k.schema(schemas.input, row.Input, "input")
+		k.schema(schemas.eval, row.Eval, "eval")
+	}
 	k.names()
 	k.environment(f)
 	k.evalFiles(f)
