@@ -144,7 +144,7 @@ func (s *scanner) image(ctx context.Context, ref string, export Export, file str
 	}()
 	_, err = export(ctx, ref, file)
 	if errors.Is(err, sandbox.ErrImageMissing) {
-		l.warn(l.at, "build it with: securebench pack build "+s.own.Dir, "image %s is not built, and was not searched", ref)
+		l.warn(l.at, "build it with: securebench pack build "+s.own.Dir+" --rebuild", "image %s is not in Docker, and was not searched", ref)
 		return nil
 	}
 	if err != nil {
