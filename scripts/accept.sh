@@ -176,6 +176,11 @@ for name in dacode:data sheetcopilot:office spreadsheetbench:office; do
 		equal "$name-oracle" "data/$name"
 	fi
 done
+# What converts, with LibreOffice and poppler themselves.
+"$here/image.sh" "$binary" "$("$here/engine.sh" "$binary")" securebench-office:1
+SECUREBENCH_TEST_OFFICE=securebench-office:1 SECUREBENCH_TEST_ENGINE=$("$here/engine.sh" "$binary") \
+	SECUREBENCH_IMAGES=${SECUREBENCH_IMAGES:-${XDG_DATA_HOME:-$HOME/.local/share}/securebench/images} \
+	CGO_ENABLED=0 go test -count=1 -trimpath -run '^TestOfficeConverter$' ./internal/family/artifacttask
 # Repositories: the gold patches pass, the starting files do not, nor does a
 # change that changes nothing that matters. Their images are built first.
 for name in quixbugs exercism-python exercism-go swebench; do

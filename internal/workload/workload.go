@@ -218,7 +218,7 @@ func (w *Workload) row(row pack.Row, build func() (task.Task, error)) {
 		w.image(task.Environment{Image: ref}, w.demands.AgentImageAt)
 		w.image(task.Environment{Image: ref, User: t.Environment().User}, row.Pos)
 	}
-	if fam.NeedsImage && fam.Images != nil {
+	if fam.Images != nil {
 		for _, ref := range fam.Images(t.TestSandbox()) {
 			w.image(task.Environment{Image: ref}, row.Pos)
 			last := &w.Rows[len(w.Rows)-1]

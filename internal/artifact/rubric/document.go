@@ -3,6 +3,7 @@ package rubric
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -37,10 +38,15 @@ func readDocument(n *source.Node) (rule, source.Problems) {
 
 func (r *documentRule) official() string { return "" }
 
-// suits implements [suiting]: of a PDF only the pages are known.
-func (r *documentRule) suits(t artifact.Type) error {
-	if t == artifact.PDF && (r.paragraphs || r.tables || r.styles != nil) {
-		return errors.New("of a PDF only pages can be compared: set pages to true, paragraphs and tables to false")
+// suits implements [suiting]: of a PDF only the pages are known, and its words once it was
+// converted.
+func (r *documentRule) suits(t artifact.Type, converted bool) error {
+	switch {
+	case t != artifact.PDF:
+	case r.tables, r.styles != nil:
+		return errors.New("a PDF has neither tables nor styles to compare: set tables to false")
+	case r.paragraphs && !converted:
+		return errors.New("the text of a PDF is known only with eval.converter: add it, or set paragraphs to false")
 	}
 	return nil
 }
@@ -54,10 +60,17 @@ func (r *documentRule) compare(got, want *artifact.File) (Result, error) {
 	}
 	var d differences
 	g, w := got.Document, want.Document
+	if r.paragraphs && want.Type == artifact.PDF && w.Blocks == nil {
+		return Result{}, errors.New("the reference has no text to compare with")
+	}
 	if r.pages && g.Pages != w.Pages {
 		d.add("it has %d pages, not %d", g.Pages, w.Pages)
 	}
-	if r.paragraphs {
+	switch {
+	case !r.paragraphs:
+	case want.Type == artifact.PDF:
+		r.words(g, w, &d) // where a PDF's paragraphs end is a guess
+	default:
 		r.texts("paragraph", r.lines(g, nil), r.lines(w, nil), &d)
 	}
 	if r.styles != nil {
@@ -109,6 +122,45 @@ func (r *documentRule) texts(what string, got, want []line, d *differences) {
 }
 
 func quotedPlace(s string) string { return " " + shown(strings.TrimSpace(s)) }
+
+// words compares the text of a document word by word, whatever its paragraphs.
+func (r *documentRule) words(got, want *artifact.Document, d *differences) {
+	next, stop := iter.Pull(r.wordsOf(got))
+	defer stop()
+	n := 0
+	for w := range r.wordsOf(want) {
+		n++
+		g, ok := next()
+		switch {
+		case !ok:
+			d.add("it ends after %d words, where %s is next", n-1, shown(w.text))
+		case g != w:
+			d.add("word %d: %s is not %s", n, shown(g.text+g.where), shown(w.text+w.where))
+		default:
+			continue
+		}
+		return // the next ones are shifted
+	}
+	if g, ok := next(); ok {
+		d.add("it goes on after %d words: %s", n, shown(g.text+g.where))
+	}
+}
+
+func (r *documentRule) wordsOf(doc *artifact.Document) iter.Seq[line] {
+	return func(yield func(line) bool) {
+		for _, b := range doc.Blocks {
+			where := ""
+			if r.perPage {
+				where = fmt.Sprintf(" on page %d", b.Page)
+			}
+			for word := range strings.FieldsFuncSeq(r.folded(b.Text), textmatch.IsSpace) {
+				if !yield(line{word, where}) {
+					return
+				}
+			}
+		}
+	}
+}
 
 func tablesOf(doc *artifact.Document) (out [][][]string) {
 	for _, b := range doc.Blocks {

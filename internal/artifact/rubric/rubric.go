@@ -38,7 +38,9 @@ type rule interface {
 }
 
 // suiting is a rule that cannot compare all that it asks for in files of some types.
-type suiting interface{ suits(artifact.Type) error }
+type suiting interface {
+	suits(t artifact.Type, converted bool) error
+}
 
 // Result is what came of a comparison.
 type Result struct {
@@ -131,11 +133,12 @@ func joined(ps source.Problems) error {
 	return errors.New(strings.Join(lines, "; "))
 }
 
-// Suits says what the rubric asks for that is not known of files of a type.
-func (r *Rubric) Suits(t artifact.Type) error {
+// Suits says what the rubric asks for that is not known of files of a type, which may have
+// been converted.
+func (r *Rubric) Suits(t artifact.Type, converted bool) error {
 	for _, p := range r.parts {
 		if s, ok := p.rule.(suiting); ok {
-			if err := s.suits(t); err != nil {
+			if err := s.suits(t, converted); err != nil {
 				return fmt.Errorf("%s%w", p.where, err)
 			}
 		}

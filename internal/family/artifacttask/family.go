@@ -39,6 +39,7 @@ func Family() family.Family {
 			"solution":           task.Hidden,
 			"canaries":           task.Hidden,
 			keyChecker:           task.EvaluationInputs,
+			keyConverter:         task.EvaluationInputs,
 		},
 		EvalFiles:      [][]string{{keyReference, "path"}, {"solution", "path"}, {keyChecker, "path"}},
 		Checkers:       []string{keyChecker},
@@ -48,10 +49,11 @@ func Family() family.Family {
 		NeedsEngine:    true,
 		Boxed:          boxed,
 		BoxedBy:        keyChecker,
+		Images:         images,
 		Footprint:      footprint,
 		TimeLimit:      timeLimit,
 		Reference:      solution,
-		PublicMetadata: append(terminaltask.Family().PublicMetadata, keyOfficial, keyTypes),
+		PublicMetadata: append(terminaltask.Family().PublicMetadata, keyOfficial, keyTypes, keyConverter),
 		Pending:        pending,
 		Judged:         asksJudge,
 		Canaries:       canaries,
@@ -72,6 +74,9 @@ func footprint(v task.SandboxView) capacity.Footprint {
 		f = terminaltask.Family().Footprint(v)
 	}
 	f.Halves = 2
+	if converterOf(v) != "" {
+		f.Boxes++
+	}
 	return f
 }
 
@@ -83,12 +88,13 @@ type verifier struct {
 	files, checker family.Verifier // by a rubric, and by a checker
 	resources      family.Resources
 	references     references
+	images         sandboxed.Images
 }
 
 // newVerifier makes the family's verifier. Sandboxes that read files are made while the
 // agent works.
 func newVerifier(r family.Resources) family.Verifier {
-	v := &verifier{resources: r, checker: terminaltask.Family().NewVerifier(r)}
+	v := &verifier{resources: r, images: sandboxed.Images{Engine: r.Engine}, checker: terminaltask.Family().NewVerifier(r)}
 	v.references.known.Max = maxKept
 	v.files = sandboxed.NewVerifier(r, sandboxed.Options{Ahead: true, Begin: v.begin})
 	return v
@@ -103,7 +109,9 @@ func (v *verifier) Close(ctx context.Context) error {
 func (v *verifier) begin(c family.Case) (sandboxed.Scorer, *family.Failure) {
 	s := &scorer{verifier: v, c: c, restricted: map[string][]byte{}}
 	var refused *family.Failure
-	s.row, refused = readRow(c.Evaluator)
+	if s.row, refused = readRow(c.Evaluator); refused == nil {
+		refused = s.row.unknown(converterOf(c.Sandbox) != "")
+	}
 	return s, refused
 }
 

@@ -16,7 +16,7 @@ import (
 
 // readable reports whether a judge can read files of a type.
 func readable(t artifact.Type) bool {
-	return slices.Contains(append(texts(), artifact.DOCX, artifact.PPTX), t)
+	return slices.Contains(append(texts(), artifact.DOCX, artifact.PPTX, artifact.PDF), t)
 }
 
 // asksJudge reports whether a judge decides a row. One that cannot be scored asks nobody.

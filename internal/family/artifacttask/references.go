@@ -37,7 +37,7 @@ func (s *scorer) read(ctx context.Context) error {
 	for i, refs := range s.row.references {
 		t := s.row.outputs[i].Type
 		for _, ref := range refs {
-			f, err := s.verifier.references.known.Once(map[string]any{"type": t, "path": ref.path, "digest": s.sumOf(ref)}, func() (f *artifact.File, err error) {
+			f, err := s.verifier.references.known.Once(map[string]any{"type": t, "path": ref.path, "digest": s.sumOf(ref), "converter": s.converter.imageID()}, func() (f *artifact.File, err error) {
 				content, err := s.contentOf(ref)
 				if err != nil {
 					return nil, err
@@ -47,7 +47,7 @@ func (s *scorer) read(ctx context.Context) error {
 						return nil, err
 					}
 				}
-				return box.Read(ctx, t, int64(len(content)), bytes.NewReader(content))
+				return s.readFile(ctx, box, "the reference", false, t, int64(len(content)), bytes.NewReader(content))
 			})
 			if err != nil {
 				return ofRow(err, ref)

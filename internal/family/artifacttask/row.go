@@ -28,6 +28,7 @@ const (
 	keyReference = "reference_artifact"
 	keyRubric    = "rubric"
 	keyChecker   = "checker"
+	keyConverter = "converter"
 )
 
 // output is a file that a row asks for.
@@ -132,12 +133,24 @@ func readRow(v task.EvaluatorView) (r row, refused *family.Failure) {
 	if !has {
 		return r, lacks("eval."+keyReference, "the row has none to compare with")
 	}
+	return r, nil
+}
+
+// unknown says what of the files is not known, but asked for. Only a converter reads the
+// text of a PDF.
+func (r row) unknown(converted bool) *family.Failure {
 	for i, o := range r.outputs {
-		if err := r.rubrics[i].Suits(o.Type); err != nil {
-			return r, lacks("eval."+keyRubric, "%s: %v", o.Path, err)
+		if r.judged && o.Type == artifact.PDF && !converted {
+			return lacks("eval."+keyConverter, "a judge reads the text of %s only with a converter", o.Path)
+		}
+		if r.rubrics == nil {
+			continue
+		}
+		if err := r.rubrics[i].Suits(o.Type, converted); err != nil {
+			return lacks("eval."+keyRubric, "%s: %v", o.Path, err)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // readRubrics reads the rubric of each file: one for all, or files with one for each path.
@@ -227,6 +240,9 @@ func check(r family.Row) (ps []family.Problem) {
 			ps = append(ps, family.Problem{Path: []string{"eval", keyRubric}, Message: err.Error()})
 		}
 	}
+	if r.Eval[keyConverter] != nil && !slices.ContainsFunc(outputs, func(o output) bool { return converters()[o.Type] != "" }) {
+		ps = append(ps, family.Problem{Path: []string{"eval", keyConverter}, Message: "is for files of type xlsx and pdf, and the row asks for none"})
+	}
 	if ref := r.Eval[keyReference]; ref != nil {
 		if _, err := readReferences(ref, outputs); err != nil {
 			ps = append(ps, family.Problem{Path: []string{"eval", keyReference}, Message: err.Error()})
@@ -236,8 +252,12 @@ func check(r family.Row) (ps []family.Problem) {
 }
 
 // pending leaves rows that lack something without a verdict.
-func pending(_ task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
-	if _, refused := readRow(v); refused != nil {
+func pending(inputs task.SandboxView, v task.EvaluatorView) (verdict.Reason, string) {
+	r, refused := readRow(v)
+	if refused == nil {
+		refused = r.unknown(converterOf(inputs) != "")
+	}
+	if refused != nil {
 		return refused.Reason, refused.Message
 	}
 	return "", ""

@@ -32,6 +32,7 @@ const (
 const (
 	differencesFile = "differences.txt"
 	unreadableFile  = "unreadable.txt"
+	converterFile   = "converter.txt"
 	rowFile         = "row.txt" // what is wrong with the row, which may be a hidden value
 )
 
@@ -49,6 +50,7 @@ type scorer struct {
 	measure    *verdict.Measure
 	judged     *family.Verdict // what a judge decided
 	restricted map[string][]byte
+	converter  *converter // nil without
 }
 
 // find returns which output an entry of a tree is, or -1.
@@ -124,7 +126,11 @@ func (s *scorer) Read(c candidate.Candidate) error {
 
 // Limit implements [sandboxed.Scorer].
 func (s *scorer) Limit() time.Duration {
-	return time.Duration(len(s.row.outputs)+1)*readbox.MaxTime + s.c.Limits.WithDefaults().Timeout
+	each := readbox.MaxTime
+	if converterOf(s.c.Sandbox) != "" {
+		each += convertLimit
+	}
+	return time.Duration(len(s.row.outputs)+1)*each + s.c.Limits.WithDefaults().Timeout
 }
 
 // labels are those of the sandboxes.
@@ -135,8 +141,14 @@ func (s *scorer) labels() sandbox.Labels {
 // Open implements [sandboxed.Scorer]: it makes the sandbox for the candidate's files, and
 // reads the row's own in another.
 func (s *scorer) Open(ctx context.Context, site *sandboxed.Site) error {
+	if err := s.openConverter(ctx, site); err != nil {
+		return err
+	}
 	if err := s.read(ctx); err != nil {
 		return err
+	}
+	if s.converter != nil {
+		s.converter.used = false // by the candidate
 	}
 	box, err := readbox.Open(ctx, s.verifier.resources.Engine, s.labels())
 	if err != nil {
@@ -152,7 +164,7 @@ func (s *scorer) Score(ctx context.Context) error {
 	s.got = make([]*artifact.File, len(s.row.outputs))
 	err := s.entries(func(i int, h *tar.Header, content io.Reader) (err error) {
 		o := s.row.outputs[i]
-		s.got[i], err = s.box.Read(ctx, o.Type, h.Size, content)
+		s.got[i], err = s.readFile(ctx, s.box, o.Path, true, o.Type, h.Size, content)
 		if u, ok := errors.AsType[*readbox.Unreadable](err); ok {
 			s.restricted[unreadableFile] = []byte(o.Path + ": " + u.Why + "\n")
 		}
@@ -233,6 +245,10 @@ func (s *scorer) Describe(v *family.Verdict) {
 		v.Metadata = verdict.Metadata{}
 	}
 	v.Metadata.Set(keyTypes, typesOf(s.row.outputs))
+	if s.converter != nil && s.converter.used {
+		v.Containment = verdict.Split
+		v.Metadata.Set(keyConverter, s.converter.name)
+	}
 	if s.left > 0 {
 		v.Metadata.Set(keyLeftCount, s.left)
 	}

@@ -229,7 +229,7 @@ func TestLaneTable(t *testing.T) {
 		"tool_call":       "answer=hidden expected_calls=hidden expected_final_state=hidden initial_state=evaluation_inputs match=hidden simulator=evaluation_inputs",
 		"browser_task":    "credentials=evaluation_inputs success_check=hidden",
 		"desktop_task":    "success_check=hidden",
-		"artifact_task":   "canaries=hidden checker=evaluation_inputs reference_artifact=hidden rubric=hidden solution=hidden",
+		"artifact_task":   "canaries=hidden checker=evaluation_inputs converter=evaluation_inputs reference_artifact=hidden rubric=hidden solution=hidden",
 		"multimodal_qa":   "answer=hidden match=hidden rubric=hidden",
 		"preference_pair": "decide=hidden orders=evaluation_inputs preference=hidden rubric=hidden",
 	}

@@ -1,0 +1,15 @@
+# Reads a workbook on standard input and writes it with every formula calculated.
+set -eu
+mkdir -p profile/user
+cat >profile/user/registrymodifications.xcu <<'END'
+<?xml version="1.0" encoding="UTF-8"?>
+<oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
+<item oor:path="/org.openoffice.Office.Calc/Formula/Load"><prop oor:name="OOXMLRecalcMode" oor:op="fuse"><value>0</value></prop></item>
+<item oor:path="/org.openoffice.Office.Calc/Content/Update"><prop oor:name="Link" oor:op="fuse"><value>2</value></prop></item>
+<item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="DisableMacrosExecution" oor:op="fuse"><value>true</value></prop></item>
+</oor:items>
+END
+cat >in.xlsx
+soffice -env:UserInstallation="file://$PWD/profile" --headless --norestore --nolockcheck \
+	--convert-to 'xlsx:Calc MS Excel 2007 XML' --outdir out in.xlsx >&2
+cat out/in.xlsx

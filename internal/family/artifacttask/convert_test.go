@@ -1,0 +1,172 @@
+package artifacttask
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"securebench/internal/sandbox"
+	"securebench/internal/sandbox/enginetest"
+	"securebench/internal/verdict"
+)
+
+// standIns are programs in the place of LibreOffice, which knows one formula, and of
+// pdftotext.
+const standIns = `cat >/usr/local/bin/soffice <<'END'
+#!/usr/bin/env python3
+import os, re, sys, zipfile
+if '--version' in sys.argv:
+    sys.exit(print('Stand-in 1.0'))
+if open('profile/user/registrymodifications.xcu').read().count('OOXMLRecalcMode') != 1:
+    sys.exit('it would not calculate')
+roman = {'4': 'IV', '5': 'V'}
+os.mkdir('out')
+with zipfile.ZipFile('in.xlsx') as before, zipfile.ZipFile('out/in.xlsx', 'w') as after:
+    for name in before.namelist():
+        part = before.read(name).decode()
+        if 'crash' in part:
+            sys.exit(77)
+        number = re.findall('<v>([0-9]+)</v>', part)
+        part = re.sub('(<f>ROMAN[^<]*</f>)(<v>[^<]*</v>)?', lambda m: m[1] + '<v>%s</v>' % roman[number[0]], part.replace('r="B1">', 'r="B1" t="str">'))
+        after.writestr(name, 'no workbook' if 'garbage' in part else part)
+END
+cat >/usr/local/bin/pdftotext <<'END'
+#!/usr/bin/env python3
+import re, sys
+if '-v' in sys.argv:
+    sys.exit(print('pdftotext stand-in'))
+text = open('in.pdf').read()
+if 'crash' in text:
+    sys.exit(1)
+print('\n'.join(re.findall(r'\((.*?)\) Tj', text)))
+END
+chmod 755 /usr/local/bin/soffice /usr/local/bin/pdftotext`
+
+// workbook is one whose A1 is a number and whose B1 is a formula that only an office
+// program knows, with what the writer says that it yields.
+func workbook(tb testing.TB, number int, stored, more string) string {
+	tb.Helper()
+	kind := ""
+	if stored != "" {
+		kind, stored = ` t="str"`, "<v>"+stored+"</v>"
+	}
+	const head = `<?xml version="1.0" encoding="UTF-8"?>`
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, part := range [][2]string{
+		{"[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/><Override PartName="/xl/worksheets/sheet1.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/></Types>`},
+		{"_rels/.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="a" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>`},
+		{"xl/_rels/workbook.xml.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="a" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/></Relationships>`},
+		{"xl/workbook.xml", `<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="S" sheetId="1" r:id="a"/></sheets></workbook>`},
+		{"xl/worksheets/sheet1.xml", fmt.Sprintf(`<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData><row r="1"><c r="A1"><v>%d</v></c><c r="B1"%s><f>ROMAN(A1)</f>%s</c></row></sheetData></worksheet>`, number, kind, stored) + more},
+	} {
+		out, err := w.Create(part[0])
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if _, err := out.Write([]byte(head + part[1])); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.String()
+}
+
+// paper is a PDF of one page with a line of text.
+func paper(line string) string {
+	var b strings.Builder
+	var offsets []int
+	b.WriteString("%PDF-1.4\n")
+	text := "BT /F 1 Tf 1 1 Td (" + line + ") Tj ET"
+	for i, object := range []string{"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 9]/Contents 4 0 R/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>", fmt.Sprintf("<</Length %d>>stream\n%s\nendstream", len(text), text)} {
+		offsets = append(offsets, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, object)
+	}
+	at := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(offsets)+1)
+	for _, o := range offsets {
+		fmt.Fprintf(&b, "%010d 00000 n \n", o)
+	}
+	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(offsets)+1, at)
+	return b.String()
+}
+
+// TestConverter: what a formula yields that only an office program can calculate, and what
+// a PDF says, is found out in a sandbox of the image that the row names. Without one, what
+// the candidate's workbook says of such a formula is believed.
+func TestConverter(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+		converts(t, e, enginetest.Script(t, e, enginetest.Image(t, e), standIns), true)
+	})
+}
+
+// TestOfficeConverter: the same with the real programs, where an image has them.
+func TestOfficeConverter(t *testing.T) {
+	t.Parallel()
+	ref := os.Getenv("SECUREBENCH_TEST_OFFICE")
+	if ref == "" {
+		t.Skip("SKIPPED: SECUREBENCH_TEST_OFFICE names no image with LibreOffice and poppler")
+	}
+	e := enginetest.Connect(t)
+	image, err := e.Image(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	converts(t, e, image, false)
+}
+
+func converts(t *testing.T, e sandbox.Engine, image sandbox.Image, standIn bool) {
+	t.Helper()
+	v := newTest(t, e, map[string]string{"want.xlsx": workbook(t, 4, "IV", ""), "want.pdf": paper("It is so.")}).(*verifier)
+	v.resources.Image = func(ref string) (sandbox.Image, bool) { return image, ref == "office" }
+	xlsx := object{keyReference: object{"path": "want.xlsx"}, keyRubric: object{"type": "cells", "sheet": "S", "range": "B1:B1"}}
+	pdf := object{keyReference: object{"path": "want.pdf"}, keyRubric: object{"type": "document", "tables": false}}
+	with := func(eval object) object {
+		return object{keyReference: eval[keyReference], keyRubric: eval[keyRubric], keyConverter: "office"}
+	}
+	type delivery struct {
+		eval       object
+		file, text string
+		want       verdict.Reason
+	}
+	deliveries := map[string]delivery{
+		"right":                       {with(xlsx), "a.xlsx", workbook(t, 4, "IV", ""), ""},
+		"right, with nothing stored":  {with(xlsx), "a.xlsx", workbook(t, 4, "", ""), ""},
+		"another number":              {with(xlsx), "a.xlsx", workbook(t, 5, "V", ""), verdict.WrongAnswer},
+		"a value that is not yielded": {with(xlsx), "a.xlsx", workbook(t, 5, "IV", ""), verdict.StoredValueDiffers},
+		"such a value, believed":      {xlsx, "a.xlsx", workbook(t, 5, "IV", ""), ""},
+		"a text":                      {with(pdf), "a.pdf", paper("It is so."), ""},
+		"another text":                {with(pdf), "a.pdf", paper("It is not."), verdict.WrongAnswer},
+		"a text of more words":        {with(pdf), "a.pdf", paper("It is so. Or not."), verdict.WrongAnswer},
+	}
+	if standIn {
+		maps.Copy(deliveries, map[string]delivery{
+			"a program that crashes":  {with(xlsx), "a.xlsx", workbook(t, 4, "IV", "<!-- crash -->"), verdict.StoredValueDiffers},
+			"a program that lies":     {with(xlsx), "a.xlsx", workbook(t, 4, "IV", "<!-- garbage -->"), verdict.StoredValueDiffers},
+			"a text that is not read": {with(pdf), "a.pdf", paper("It is so.%crash"), verdict.ArtifactUnreadable},
+		})
+	}
+	for name, tt := range deliveries {
+		_, kind, _ := strings.Cut(tt.file, ".")
+		c := rowOf(t, object{"type": kind, "path": tt.file}, tt.eval)
+		got := scored(t, v, c, tree(t, map[string]left{tt.file: {text: tt.text}}))
+		if got.Reason != tt.want || (got.Outcome == verdict.Passed) != (tt.want == "") {
+			t.Errorf("%s: %s %s, %s, %q", name, got.Outcome, got.Reason, got.Message, got.Restricted)
+		}
+		how := verdict.Passive
+		if tt.eval[keyConverter] != nil {
+			how = verdict.Split
+		}
+		if got.Containment != how || (got.Metadata[keyConverter] != nil) != (how == verdict.Split) {
+			t.Errorf("%s is %s, by %s", name, got.Containment, got.Metadata[keyConverter])
+		}
+	}
+}
