@@ -244,11 +244,15 @@ func breakLines(text string, width int) []string {
 	var rows []string
 	row := ""
 	for word := range strings.SplitAfterSeq(text, " ") {
-		if ansi.StringWidth(row)+ansi.StringWidth(strings.TrimRight(word, " ")) > width {
+		word, spaced := strings.CutSuffix(word, " ")
+		if ansi.StringWidth(row)+ansi.StringWidth(word) > width {
 			rows, row = append(rows, row), ""
 		}
 		pieces := strings.Split(ansi.Hardwrap(word, width, true), "\n")
 		rows, row = append(rows, pieces[:len(pieces)-1]...), row+pieces[len(pieces)-1]
+		if spaced && row != "" { // none begins a row
+			row += " "
+		}
 	}
 	rows = append(rows, row)
 	for i := range rows {

@@ -38,6 +38,10 @@ func TestTable(t *testing.T) {
 		n(90) + "\tx\n":     n(75) + "    x\n  " + n(15) + "\n",
 		"x\t" + n(60) + " " + n(60) + "\ty\n": "x  " + n(60) + strings.Repeat(" ", 16) + "y\n" +
 			"   " + n(60) + "\n",
+		// The space after a word that fills its column does not begin the next row.
+		// The space after a word that fills its row does not begin the next one.
+		n(78) + " " + n(9) + "\n":   n(78) + "\n  " + n(9) + "\n",
+		n(156) + "  " + n(9) + "\n": n(78) + "\n  " + n(78) + "\n  " + n(9) + "\n",
 		// The widest columns give way, the others keep their width.
 		"KEY\t" + n(50) + "\t" + n(40) + "\n": "KEY  " + n(33) + "  " + n(40) + "\n     " + n(17) + "\n",
 		strings.Repeat("word ", 12) + "\t" + n(50) + "\n": strings.Repeat("word ", 4) + "word      " + n(50) + "\n" +
