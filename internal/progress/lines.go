@@ -202,7 +202,7 @@ func ending(e Ending) (out []line) {
 			100*r.Rate, 100*r.Interval[0], 100*r.Interval[1], r.Passed, r.Attempts)...)
 	}
 	if e.Next != "" {
-		out = append(out, say(plain, "next: %s", message(e.Next))...)
+		out = append(out, say(plain, "next: %s", redact.Escape(e.Next))...)
 	}
 	return out
 }

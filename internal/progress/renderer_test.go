@@ -197,6 +197,11 @@ securebench: next: securebench show runs/a --failed
 			t.Errorf("no %s in %s", part, asJSON)
 		}
 	}
+	// It is typed, so it is whole.
+	next := "securebench report '" + strings.Repeat("a  b/", 300) + "'"
+	if got, want := render(t, progress.Plain, progress.Options{}, progress.Ending{Next: next}), "securebench: next: "+next+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	if got := render(t, progress.Plain, progress.Options{}, progress.Ending{}); got != "" {
 		t.Errorf("of nothing: %q", got)
 	}
