@@ -35,14 +35,14 @@ type follower struct {
 	count int
 	// idle is how often in a row no process held the run's lock.
 	idle int
-	// told says that the operator knows that no run has begun.
-	told bool
+	// waiting says that no run has begun, which the operator was told.
+	waiting bool
 }
 
 // wait tells the operator once that there is no run yet.
 func (w *follower) wait(arg string) {
-	if !w.told {
-		w.told = true
+	if !w.waiting {
+		w.waiting = true
 		w.Say("waiting for a run to begin in %s", redact.Quote(arg))
 	}
 }
@@ -88,7 +88,10 @@ func (w *follower) look(arg string) (done bool, err error) {
 		w.open(run)
 	}
 	done, begun, err := w.poll()
-	if !begun && err == nil {
+	switch {
+	case begun:
+		w.waiting = false
+	case err == nil:
 		w.wait(arg)
 	}
 	return done, err
@@ -101,7 +104,7 @@ func (w *follower) open(run *evidence.Run) {
 
 // state says what goes on without this command.
 func (w *follower) state() string {
-	if w.told && w.count == 0 {
+	if w.waiting {
 		return "no run has begun"
 	}
 	return "the run continues"
@@ -131,7 +134,7 @@ func (w *follower) poll() (done, begun bool, err error) {
 	case statement == nil:
 		_, err = fmt.Fprintf(w.Stdout, "the run has ended: %d of %d attempts have a record%s\n", w.count, planned, partOfPack(m))
 		return true, true, err
-	case busy || manifest != nil:
+	case busy:
 		w.idle = 0
 		return false, true, nil
 	}

@@ -124,3 +124,30 @@ func TestFollowKnowsRunners(t *testing.T) {
 		said = nil
 	}
 }
+
+// TestFollowWaits: it says once that it waits, and no more that no run has begun when one has.
+func TestFollowWaits(t *testing.T) {
+	dir := t.TempDir()
+	said := 0
+	w := &follower{group: group{&subcommand.Shell{Stdout: io.Discard, Say: func(string, ...any) { said++ }}}}
+	look := func(want string) {
+		t.Helper()
+		if done, err := w.look(dir); done || err != nil || w.state() != want {
+			t.Errorf("%v, %v, %q, want %q", done, err, w.state(), want)
+		}
+	}
+	look("no run has begun")
+	look("no run has begun")
+	if said != 1 {
+		t.Errorf("said %d times that it waits", said)
+	}
+	d, err := record.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	look("the run continues")
+	if err := w.run.Close(); err != nil {
+		t.Error(err)
+	}
+}
