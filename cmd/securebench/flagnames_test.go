@@ -107,18 +107,27 @@ func eachCommand(t *testing.T, visit func(*cobra.Command)) {
 	}
 }
 
-// TestTablesOfHelpFit: the lists of commands and flags fit 80 columns.
+// TestTablesOfHelpFit: the text and the lists of commands and flags fit 80 columns.
 func TestTablesOfHelpFit(t *testing.T) {
 	eachCommand(t, func(c *cobra.Command) {
 		if c.Parent() != nil && c.Parent().Name() == "completion" {
 			return // cobra's own text
 		}
-		for line := range strings.Lines(c.Long) {
+		var help strings.Builder
+		c.SetOut(&help)
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
+		}
+		text, usage, ok := strings.Cut(help.String(), "\nUsage:\n")
+		if !ok {
+			t.Fatalf("%s --help has no usage: %q", c.CommandPath(), help.String())
+		}
+		for line := range strings.Lines(text) {
 			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > console.DefaultWidth {
 				t.Errorf("%s --help: %d characters: %s", c.CommandPath(), len(line), line)
 			}
 		}
-		for line := range strings.Lines(c.UsageString()) {
+		for line := range strings.Lines(usage) {
 			if line = strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "  securebench ") && len(line) > console.DefaultWidth {
 				t.Errorf("%s --help: %d characters: %s", c.CommandPath(), len(line), line)
 			}

@@ -217,14 +217,10 @@ fresh sandboxes to which the agent never had access.
 	root.AddCommand(a.scriptedCommand())
 	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", console.DefaultWidth)).Replace(root.UsageTemplate()))
 	complete.Setup(root, versionLine())
-	layOut(root)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // only who asks for help waits for its layout
+		c.Long = console.Paragraphs(c.Long, console.DefaultWidth)
+		help(c, args)
+	})
 	return root
-}
-
-// layOut breaks the help of a command and those below it for terminals.
-func layOut(c *cobra.Command) {
-	c.Long = console.Paragraphs(c.Long, console.DefaultWidth)
-	for _, sub := range c.Commands() {
-		layOut(sub)
-	}
 }
