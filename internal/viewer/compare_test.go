@@ -158,6 +158,21 @@ func TestCompareAlone(t *testing.T) {
 	}
 }
 
+// TestCompareNone: the list of a folder without comparisons is shown whatever its address
+// names, and offers none.
+func TestCompareNone(t *testing.T) {
+	browsertest.Program(t)
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		newMaker(t, filepath.Join(dir, name), 1).make()
+	}
+	b := browsertest.Open(t, "file://"+filepath.Join(exported(t, dir), "index.html")+"#/?runs=one%0Atwo", 1000, 800)
+	b.Until(shown)
+	if rows, offered := b.Text("document.querySelectorAll('tbody tr').length"), b.Text("document.querySelectorAll('main a.button, tbody input').length"); rows != "2" || offered != "0" {
+		t.Errorf("%s runs, %s offers to compare: %s", rows, offered, b.Text("document.querySelector('main').textContent"))
+	}
+}
+
 // TestComparePage: runs are chosen in the list, and compared.
 func TestComparePage(t *testing.T) {
 	browsertest.Program(t)

@@ -38,7 +38,7 @@
 
   // A server compares any runs, and a folder has some pairs of them.
   const can = (list, id) => sb.source.compare && (sb.source.live || (list.compared || []).some((p) => p.includes(id)));
-  const ready = (list, picked) => picked.length > 1 && (sb.source.live || (picked.length === 2 && list.compared.some((p) => picked.every((id) => p.includes(id)))));
+  const ready = (list, picked) => picked.length > 1 && (sb.source.live || (picked.length === 2 && (list.compared || []).some((p) => picked.every((id) => p.includes(id)))));
 
   const columns = (list, picked, pick) => [
     { name: "run", sort: "path", cell: (r) => [sb.h("a", { href: sb.address("run", [r.id]) }, sb.foreign(r.path)), r.run_id && r.run_id !== r.path ? sb.h("div", { class: "soft" }, sb.foreign(r.run_id)) : null] },
