@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"securebench/internal/compare"
@@ -234,7 +233,7 @@ func grid(runs []*earlier.Run) (out []GridRow) {
 // changed, or those that one of the runs gained or lost.
 func (c *Compared) shown(by url.Values) *Compared {
 	out := *c
-	show, words := by.Get("show"), strings.Fields(strings.ToLower(by.Get("q")))
+	show, words := by.Get("show"), wordsOf(by)
 	changed := func(row GridRow, way int) bool {
 		return slices.ContainsFunc(row.Cells, func(c GridCell) bool { return c.Change != 0 && (way == 0 || c.Change == way) })
 	}
@@ -249,10 +248,6 @@ func (c *Compared) shown(by url.Values) *Compared {
 		}
 	}
 	out.Total, out.Found = len(c.all), len(found)
-	out.Pages = max(1, (len(found)+PerPage-1)/PerPage)
-	page, _ := strconv.Atoi(by.Get("page"))
-	out.Page = min(max(page, 1), out.Pages)
-	first := (out.Page - 1) * PerPage
-	out.Grid = found[first:min(first+PerPage, len(found))]
+	out.Grid, out.Page, out.Pages = paged(found, by)
 	return &out
 }

@@ -72,7 +72,7 @@ const inTexts = "texts"
 // for the other way) and a page. The lines of the rows, if they are given, have texts in
 // which the words may occur as well.
 func query(rows []Row, lines []line, by url.Values) Found {
-	words := strings.Fields(strings.ToLower(by.Get("q")))
+	words := wordsOf(by)
 	out := Found{Total: len(rows), Rows: []Row{}}
 	var found []Row
 	for i := range rows {
@@ -86,12 +86,22 @@ func query(rows []Row, lines []line, by url.Values) Found {
 	}
 	order(found, by.Get("sort"))
 	out.Found = len(found)
-	out.Pages = max(1, (len(found)+PerPage-1)/PerPage)
-	page, _ := strconv.Atoi(by.Get("page"))
-	out.Page = min(max(page, 1), out.Pages)
-	first := (out.Page - 1) * PerPage
-	out.Rows = append(out.Rows, found[first:min(first+PerPage, len(found))]...)
+	found, out.Page, out.Pages = paged(found, by)
+	out.Rows = append(out.Rows, found...)
 	return out
+}
+
+// wordsOf are the words that an address asks for, in lower case.
+func wordsOf(by url.Values) []string { return strings.Fields(strings.ToLower(by.Get("q"))) }
+
+// paged returns the rows of the page that an address asks for, which page that is, and
+// how many there are.
+func paged[T any](rows []T, by url.Values) (shown []T, page, pages int) {
+	pages = max(1, (len(rows)+PerPage-1)/PerPage)
+	page, _ = strconv.Atoi(by.Get("page"))
+	page = min(max(page, 1), pages)
+	first := (page - 1) * PerPage
+	return rows[first:min(first+PerPage, len(rows))], page, pages
 }
 
 // has reports whether all words occur in the row or in more texts of it.

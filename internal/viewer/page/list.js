@@ -23,7 +23,7 @@
   };
 
   function chosen(runs, by) {
-    const words = (by.q || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const words = sb.wordsOf(by.q);
     const out = runs.filter((r) => (!by.state || r.state === by.state) && (!by.pack || r.pack === by.pack) && (!by.agent || r.agent === by.agent) &&
       words.every((w) => [r.path, r.run_id, r.pack, r.agent, r.model, states[r.state][1]].join("\n").toLowerCase().includes(w)));
     const sort = by.sort || "path", down = sort.startsWith("-"), of = orders[sort.replace(/^-/, "")] || orders.path;

@@ -9,6 +9,15 @@
   const orders = { task: (r) => r.task, family: (r) => r.family, outcome: (r) => r.outcome, reason: (r) => r.reason || "", time: (r) => r.ms };
   const less = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
+  // wordsOf are the words of a search, in lower case.
+  sb.wordsOf = (q) => (q || "").toLowerCase().split(/\s+/).filter(Boolean);
+
+  // paged says what was found of how many, and which page of it is shown.
+  function paged(found, total, asked) {
+    const pages = Math.max(1, Math.ceil(found.length / perPage)), page = Math.min(Math.max(parseInt(asked, 10) || 1, 1), pages);
+    return [{ total: total, found: found.length, page: page, pages: pages }, found.slice((page - 1) * perPage, page * perPage)];
+  }
+
   const texts = new WeakMap(), counted = new WeakMap(); // of rows, which stay as they are
 
   function textOf(r) {
@@ -32,21 +41,21 @@
   }
 
   sb.query = function (rows, by, more) {
-    const words = (by.q || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const words = sb.wordsOf(by.q);
     const found = rows.filter((r) => Object.entries(columns).every(([name, values]) => !by[name] || values(r).includes(by[name])) && has(r, words, more));
     const sort = by.sort || "", down = sort.startsWith("-"), of = Object.hasOwn(orders, sort.replace(/^-/, "")) && orders[sort.replace(/^-/, "")];
     if (of) found.sort((a, b) => (down ? less(of(b), of(a)) : less(of(a), of(b))));
-    const pages = Math.max(1, Math.ceil(found.length / perPage)), page = Math.min(Math.max(parseInt(by.page, 10) || 1, 1), pages);
-    return { total: rows.length, found: found.length, page: page, pages: pages, rows: found.slice((page - 1) * perPage, page * perPage), facets: facets(rows) };
+    const [where, shown] = paged(found, rows.length, by.page);
+    return Object.assign(where, { rows: shown, facets: facets(rows) });
   };
 
   // tasks finds those of a comparison: all, those that changed, or those that one of the
   // runs gained or lost.
   sb.tasks = function (c, by) {
-    const words = (by.q || "").toLowerCase().split(/\s+/).filter(Boolean), all = c.grid || [];
+    const words = sb.wordsOf(by.q), all = c.grid || [];
     const ways = { changed: (n) => n !== 0, gained: (n) => n === 1, lost: (n) => n === -1 }, way = Object.hasOwn(ways, by.show || "") && ways[by.show];
     const found = all.filter((r) => (!way || r.cells.some((cell) => way(cell.change || 0))) && words.every((w) => (r.task + "\n" + r.family).toLowerCase().includes(w)));
-    const pages = Math.max(1, Math.ceil(found.length / perPage)), page = Math.min(Math.max(parseInt(by.page, 10) || 1, 1), pages);
-    return Object.assign({}, c, { total: all.length, found: found.length, page: page, pages: pages, grid: found.slice((page - 1) * perPage, page * perPage) });
+    const [where, shown] = paged(found, all.length, by.page);
+    return Object.assign({}, c, where, { grid: shown });
   };
 }
