@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"securebench/internal/browsertest"
+	"securebench/internal/earlier"
 	"securebench/internal/pipeline/record"
 )
 
@@ -155,6 +156,30 @@ func TestCompareAlone(t *testing.T) {
 	}
 	if len(b.Faults) > 0 {
 		t.Errorf("faults %.500v", b.Faults)
+	}
+}
+
+// TestPairsWithoutRoom: runs whose comparison has no room are not read for it.
+func TestPairsWithoutRoom(t *testing.T) {
+	t.Parallel()
+	l, err := OpenLibrary(pairOfRuns(t), trusting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := List{}
+	for _, id := range []string{"after", "before"} {
+		_, s, err := l.Get(t.Context(), id)
+		if err != nil || s.tasks() != 300 {
+			t.Fatal(s.tasks(), err)
+		}
+		list.Runs = append(list.Runs, s)
+	}
+	p := &pairs{paths: []string{"not", "there"}, opened: map[string]*earlier.Run{}, rows: maxGridRows - 299}
+	if err := p.write(t.Context(), &list); err != nil || len(list.Compared) > 0 {
+		t.Errorf("%v, %v", list.Compared, err)
+	}
+	if p.rows--; p.write(t.Context(), &list) == nil {
+		t.Error("what is not there is compared: the test shows nothing")
 	}
 }
 

@@ -52,6 +52,11 @@ func (p *pairs) write(ctx context.Context, list *List) error {
 // pair writes the comparison of two runs unless there is no room for it, and where only
 // differences stand against it that can be allowed, the one that allows them as well.
 func (p *pairs) pair(ctx context.Context, of [2]Summary, paths [2]string) (bool, error) {
+	most := max(of[0].tasks(), of[1].tasks())
+	if p.rows+most > maxGridRows {
+		return false, nil // before a run is read for nothing
+	}
+	p.rows += most
 	var runs []*earlier.Run
 	for i, at := range paths {
 		if p.opened[at] == nil {
@@ -65,11 +70,6 @@ func (p *pairs) pair(ctx context.Context, of [2]Summary, paths [2]string) (bool,
 		named.Name = of[i].ID
 		runs = append(runs, &named)
 	}
-	most := max(len(runs[0].Tasks), len(runs[1].Tasks))
-	if p.rows+most > maxGridRows {
-		return false, nil
-	}
-	p.rows += most
 	name := path.Join("compare", of[0].ID, of[1].ID)
 	c, err := compareRuns(runs, of[:], nil)
 	if err != nil {

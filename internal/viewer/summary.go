@@ -47,6 +47,14 @@ type ShortTotal struct {
 	Tasks    int             `json:"tasks"`
 }
 
+// tasks is how many tasks the run has.
+func (s *Summary) tasks() (n int) {
+	for _, t := range s.Totals {
+		n += t.Tasks
+	}
+	return n
+}
+
 // summarize says in short what a run scored.
 func summarize(rep *report.Report, res *evidence.Result) Summary {
 	v := rep.View()
