@@ -81,6 +81,26 @@ func TestLive(t *testing.T) {
 	if got := b.Text("document.activeElement.type + ' ' + document.activeElement.value + (document.activeElement.type ? '' : document.activeElement.outerHTML.slice(0, 100))"); got != "search task" {
 		t.Errorf("the focus went to %s", got)
 	}
+	for i, field := range []string{"#gates input", "#steer input"} {
+		b.Eval(fmt.Sprintf("document.querySelector(%q).select(); document.activeElement.typed = true", field), nil)
+		b.Type("4")
+		l.record(3 + i)
+		b.Until(fmt.Sprintf("document.querySelector('#attempts .found').textContent === '%[1]d of %[1]d attempts'", 4+i))
+		if i == 0 {
+			b.Type("5")
+		}
+		want := []string{"45 true true", "4 true true"}[i]
+		if got := b.Text(fmt.Sprintf("document.querySelector(%q).value + ' ' + document.activeElement.matches(%[1]q) + ' ' + document.activeElement.typed", field)); got != want {
+			t.Errorf("%s: of %s that was typed, there is %s", field, want, got)
+		}
+	}
+	b.Until("document.querySelector('#gates tbody').textContent.startsWith('rate<45%')")
+	b.Eval("document.querySelector('#gates input').select()", nil)
+	b.Type("60")
+	l.record(5)
+	b.Until("document.querySelector('#attempts .found').textContent === '6 of 6 attempts' && document.activeElement.matches('#gates input')")
+	b.Press("Tab")
+	b.Until("document.querySelector('#gates tbody').textContent.startsWith('rate<60%') && location.hash.includes('gate=60')")
 	press := func(name string) {
 		t.Helper()
 		b.Eval(fmt.Sprintf("Array.from(document.querySelectorAll('#steer button')).find((e) => e.textContent === %q).click()", name), nil)

@@ -61,14 +61,20 @@
   }
 
   // gates has the conditions that a pipeline may have, with one on the rate that the
-  // address names; changed is told of another one.
-  function gates(view, by, changed) {
-    const below = sb.h("input", { type: "number", min: "0", max: "100", step: "any", "data-focus": "gate", on: { change: () => changed(below.value) } });
-    below.value = by.gate || "";
-    return section("Gates", "gates", sb.h("p", { class: "note" }, "What a pipeline would say of these figures (run --fail-on)."),
-      sb.table("gates", [{ name: "condition", cell: (g) => sb.h("code", {}, g.condition) },
-        { name: "", cell: (g) => sb.h("span", { class: g.met ? "failed" : "passed" }, g.met ? "✗ met: exit code 20" : "✓ not met") }, { name: "why", cell: (g) => g.why }], rates(view.totals, by.gate).concat(view.gates)),
-      sb.h("p", {}, sb.h("label", {}, "rate below ", below, " %")));
+  // address names; changed is told of another one. Its field stays when the page is drawn
+  // anew, with what is being typed. A field that leaves the page may not say that it
+  // changed, so it is asked when the focus leaves it as well.
+  function gates(changed) {
+    let named = "";
+    const tell = () => { if (below.value !== named) changed(named = below.value); };
+    const below = sb.h("input", { type: "number", min: "0", max: "100", step: "any", "data-focus": "gate", on: { change: tell, blur: tell } }), conditions = sb.h("div");
+    return {
+      element: section("Gates", "gates", sb.h("p", { class: "note" }, "What a pipeline would say of these figures (run --fail-on)."), conditions,
+        sb.h("p", {}, sb.h("label", {}, "rate below ", below, " %"))),
+      name: (gate) => { below.value = gate || ""; named = below.value; },
+      draw: (view, gate) => sb.fill(conditions, sb.table("gates", [{ name: "condition", cell: (g) => sb.h("code", {}, g.condition) },
+        { name: "", cell: (g) => sb.h("span", { class: g.met ? "failed" : "passed" }, g.met ? "✗ met: exit code 20" : "✓ not met") }, { name: "why", cell: (g) => g.why }], rates(view.totals, gate).concat(view.gates))),
+    };
   }
 
   function verify(page) {
@@ -105,9 +111,13 @@
   // steering has what changes a run that goes on.
   function steering(id) {
     const box = sb.h("section", { id: "steer", "aria-labelledby": "steer-title" }), said = sb.h("p", { class: "soft", role: "status" });
+    const workers = sb.h("input", { type: "number", min: "1", "data-focus": "steer number" });
+    let known = ""; // of the workers; another number was typed, and stays until it is set
     const send = async (order) => {
       try {
-        draw(await sb.source.steer(id, order));
+        const set = await sb.source.steer(id, order);
+        if (order.act === "workers") known = workers.value;
+        draw(set);
         said.textContent = "done";
       } catch (e) { sb.fill(said, sb.foreign(e.message)); }
     };
@@ -115,8 +125,8 @@
     function draw(s) {
       box.hidden = !s;
       if (!s) return sb.fill(box);
-      const workers = sb.h("input", { type: "number", min: "1", max: s.most, "data-focus": "steer number" });
-      workers.value = s.workers;
+      workers.max = s.most;
+      if (workers.value === known) workers.value = known = String(s.workers);
       sb.redraw(box, () => [sb.h("h2", { id: "steer-title" }, "The run goes on"),
         sb.h("p", {}, sb.plural(s.running, "attempt") + " under way, " + sb.plural(s.workers, "worker") + (s.draining ? "; draining: no other begins, then the run ends" : s.paused ? "; paused: no other begins" : "")),
         sb.h("p", { class: "steplinks" }, s.paused ? button("resume", { act: "resume" }, s.draining) : button("pause", { act: "pause" }, s.draining), button("drain", { act: "drain" }, s.draining), button("stop", { act: "stop" }),
@@ -130,8 +140,10 @@
 
   sb.views.run = function (main, state) {
     const id = state.path[0];
-    let list, drawn = "", gate = null, drawGate = null;
+    let list, drawn = "", view = null;
     const control = sb.source.steer ? steering(id) : null;
+    const gate = gates((below) => sb.go("run", [id], Object.assign({}, state.params, { gate: below })));
+    gate.name(state.params.gate);
     async function load() {
       const page = await sb.source.run(id);
       sb.crumbs([[sb.foreign(page.summary.path), null]]);
@@ -144,28 +156,27 @@
     // refresh shows what is new of a run, and leaves the filters alone.
     async function refresh() {
       const page = await sb.source.run(id);
-      if (control && !(control.element.contains(document.activeElement) && document.activeElement.tagName === "INPUT")) control.draw(page.steered);
+      if (control) control.draw(page.steered);
       if (JSON.stringify([page.summary, page.view]) === drawn) return;
       draw(page);
       await list.update(state.params);
     }
     function draw(page) {
-      const v = page.view;
+      const v = view = page.view;
       sections = 0;
       drawn = JSON.stringify([page.summary, page.view]);
       if (control) control.draw(page.steered);
-      gate = sb.h("div");
-      drawGate = () => sb.redraw(gate, () => gates(v, state.params, (below) => sb.go("run", [id], Object.assign({}, state.params, { gate: below }))));
-      drawGate();
+      gate.draw(v, state.params.gate);
       sb.redraw(main, () => [sb.h("h1", {}, sb.foreign(v.run.pack_id), sb.h("small", {}, " version " + v.run.pack_version)),
         sb.h("p", { class: "line" }, sb.state(page.summary.state), " ", v.run.verified ? sb.foreign(v.run.evidence.replace(/^verified, /, "")) : null),
         (v.banners || []).map((b) => sb.h("p", { class: "banner", role: "alert" }, sb.mixed(b))), control ? control.element : null,
-        sb.h("div", { class: "columns" }, sb.h("div", { class: "wide" }, v.totals.map(total), figures(v), list.element), sb.h("div", { class: "narrow" }, about(page), gate, verify(page), know(page)))]);
+        sb.h("div", { class: "columns" }, sb.h("div", { class: "wide" }, v.totals.map(total), figures(v), list.element), sb.h("div", { class: "narrow" }, about(page), gate.element, verify(page), know(page)))]);
     }
     return { ready: load(), update: (params) => {
       const other = params.gate !== state.params.gate;
       state = Object.assign({}, state, { params: params });
-      if (other && drawGate) drawGate();
+      if (other) gate.name(params.gate);
+      if (other && view) gate.draw(view, params.gate);
       return list && list.update(params);
     } };
   };
