@@ -27,8 +27,6 @@ type section struct {
 	heading     string
 	anchor      string
 	text        string // without the heading
-	words       []string
-	named       []string // words of heading, title and name
 }
 
 // folder holds the pages, and ending ends their names.
@@ -77,10 +75,6 @@ func sections(page, text string) (out []section) {
 		if len(out) > 0 && (fenced || !strings.HasPrefix(line, "#")) {
 			out[len(out)-1].text += line
 		}
-	}
-	for i := range out {
-		s := &out[i]
-		s.words, s.named = words(s.text), words(s.heading+" "+s.title+" "+s.page)
 	}
 	return out
 }

@@ -23,6 +23,14 @@ const (
 // empty are words of a question that say nothing of what is asked.
 const empty = " a an and are be by can do does for from get has have how i if in into is it me my of on one or our so that the then there this to use was we what when where which who why will with you your "
 
+// scored is a section with what it says about a question.
+type scored struct {
+	*section
+	words, named []string // of the text; of heading, title and page
+	has          int      // words of the question
+	score        float64
+}
+
 // Search finds the sections that say most about a question. Words that few sections have
 // count for more.
 func (b *Book) Search(question string) []Hit {
@@ -32,19 +40,15 @@ func (b *Book) Search(question string) []Hit {
 			asked = append(asked, stem(w))
 		}
 	}
-	type scored struct {
-		s     *section
-		has   int
-		score float64
-	}
 	all := make([]scored, len(b.sections))
 	for i := range b.sections {
-		all[i].s = &b.sections[i]
+		s := &b.sections[i]
+		all[i] = scored{section: s, words: words(s.text), named: words(s.heading + " " + s.title + " " + s.page)}
 	}
 	for _, w := range asked {
 		says, with := make([]float64, len(all)), 0
 		for i := range all {
-			if says[i] = all[i].s.score(w); says[i] > 0 {
+			if says[i] = all[i].says(w); says[i] > 0 {
 				with++
 			}
 		}
@@ -59,7 +63,7 @@ func (b *Book) Search(question string) []Hit {
 	var out []Hit
 	for _, is := range all {
 		if is.has > 0 && 2*is.has >= len(asked) && len(out) < maxHits {
-			out = append(out, is.s.hit(asked))
+			out = append(out, is.hit(asked))
 		}
 	}
 	return out
@@ -75,8 +79,8 @@ func stem(w string) string {
 	return w
 }
 
-// score says how much a section says about a word.
-func (s *section) score(w string) float64 {
+// says says how much the section says about a word.
+func (s *scored) says(w string) float64 {
 	said := 0
 	for _, word := range s.words {
 		if strings.HasPrefix(word, w) {
