@@ -23,9 +23,8 @@ func (a *app) ending(dir string, attempts int, sum pipeline.Summary) progress.En
 		}
 		passed, tasks := sum.Of(b).Passed, planned/attempts
 		rate := float64(passed) / float64(planned)
-		in := report.Wilson(rate, tasks)
 		e.Rates = append(e.Rates, progress.Rate{Basis: b, Tasks: tasks, Attempts: planned, Passed: passed,
-			Rate: report.Rounded(rate), Interval: [2]float64{report.Rounded(in[0]), report.Rounded(in[1])}})
+			Rate: report.Rounded(rate), Interval: report.Wilson(rate, tasks).Rounded()})
 	}
 	return e
 }

@@ -221,8 +221,7 @@ func about(run *earlier.Run, rows []row, i int) Run {
 		sum += t.Share()
 	}
 	rate := sum / float64(max(len(rows), 1))
-	in := report.Wilson(rate, len(rows))
-	out.Rate, out.Interval = report.Rounded(rate), *roundedInterval(in[0], in[1])
+	out.Rate, out.Interval = report.Rounded(rate), report.Wilson(rate, len(rows)).Rounded()
 	return out
 }
 

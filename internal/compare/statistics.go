@@ -16,7 +16,8 @@ import (
 type Interval = report.Interval
 
 func roundedInterval(low, high float64) *Interval {
-	return &Interval{report.Rounded(low), report.Rounded(high)}
+	in := Interval{low, high}.Rounded()
+	return &in
 }
 
 // The names of intervals and tests in a report.

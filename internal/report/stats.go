@@ -5,6 +5,9 @@ import "math"
 // Interval is the lower and the upper bound of a rate, from 0 to 1.
 type Interval [2]float64
 
+// Rounded is the interval with [Rounded] bounds.
+func (in Interval) Rounded() Interval { return Interval{Rounded(in[0]), Rounded(in[1])} }
+
 // Wilson is the 95 % score interval of a proportion p of n tasks: E. B.
 // Wilson, "Probable inference, the law of succession, and statistical
 // inference", Journal of the American Statistical Association 22 (1927),

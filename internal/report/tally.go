@@ -108,10 +108,7 @@ func (s *sums) tally() Tally {
 	if t.Tasks > 0 {
 		rate = s.rates / float64(t.Tasks)
 	}
-	t.PassRate, t.Interval = Rounded(rate), Wilson(rate, t.Tasks)
-	for i, bound := range t.Interval {
-		t.Interval[i] = Rounded(bound)
-	}
+	t.PassRate, t.Interval = Rounded(rate), Wilson(rate, t.Tasks).Rounded()
 	return t
 }
 

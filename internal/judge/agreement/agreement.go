@@ -74,11 +74,7 @@ func share(n, of int) Share {
 	if of > 0 {
 		rate = float64(n) / float64(of)
 	}
-	s := Share{N: n, Of: of, Rate: report.Rounded(rate), Interval: report.Wilson(rate, of)}
-	for i, bound := range s.Interval {
-		s.Interval[i] = report.Rounded(bound)
-	}
-	return s
+	return Share{N: n, Of: of, Rate: report.Rounded(rate), Interval: report.Wilson(rate, of).Rounded()}
 }
 
 // Texts is the agreement on texts that each passed or failed.
