@@ -8,9 +8,9 @@ import (
 	"securebench/internal/verdict"
 )
 
-// ending says what came of a run in a directory that ended normally, with so many attempts at
-// each task, and what to type next. The rates are
-// those of its report; a shard has none, since its tasks are no sample of the pack.
+// ending says what came of the run in a directory, with so many attempts at each task, and
+// what to type next. The rates are those of its report. A shard has none: of a task, it may
+// have some attempts and not the others, and rates and intervals are over whole tasks.
 func (a *app) ending(dir string, attempts int, sum pipeline.Summary) progress.Ending {
 	e := progress.Ending{Rates: []progress.Rate{}, Reasons: sum.Reasons(), Next: a.next(dir, sum)}
 	if a.sharded() {
@@ -29,7 +29,7 @@ func (a *app) ending(dir string, attempts int, sum pipeline.Summary) progress.En
 	return e
 }
 
-// next is the command that a run in a directory usually is followed by.
+// next is the command that usually follows the run in a directory.
 func (a *app) next(dir string, sum pipeline.Summary) string {
 	command := func(words ...string) string {
 		out := a.called()
