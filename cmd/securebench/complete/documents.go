@@ -17,9 +17,9 @@ import (
 const docsHelp = `Find what the documents of this release say, without a network: they are part of the
 program.
 
-Without words, the pages are listed by what you do: write a pack, run agents, read a
-score, change securebench. With words, the sections that say most about them are named,
-with a line of each. With --page, a page is printed, or a section of one.
+Without words, the pages to begin with are listed by what you do: write a pack, run
+agents, read a score, change securebench. With words, the sections that say most about
+them are named, with a line of each. With --page, any page is printed, or a section of one.
 `
 
 func docsCommand() *cobra.Command {
@@ -53,7 +53,8 @@ func docsCommand() *cobra.Command {
 	return c
 }
 
-// list lists the pages by reader.
+// list lists the pages that the README names, by reader. Others, such as those of single
+// families, are found by a search.
 func list(w io.Writer, b *handbook.Book) error {
 	groups, err := b.Groups()
 	if err != nil {
