@@ -1,7 +1,7 @@
-// Package datatest finds the public data sets for tests. They are not part of
-// the project: SECUREBENCH_DATA names the folder that holds them, whole or in
-// part, laid out as "make data" takes them. No test may expect a number of
-// rows: what is expected comes from the data.
+// Package datatest finds the public data sets for tests, and keeps where they lie apart
+// from the tests of many packages. They are not part of the project: SECUREBENCH_DATA names
+// the folder that holds them, whole or in part, laid out as "make data" takes them. No test
+// may expect a number of rows: what is expected comes from the data.
 package datatest
 
 import (

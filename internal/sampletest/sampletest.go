@@ -1,5 +1,6 @@
 // Package sampletest lets tests with many cases of one kind run some of them, and all of
-// them where SECUREBENCH_TEST_WHOLE=1 is set, as "make nightly" does.
+// them where SECUREBENCH_TEST_WHOLE=1 is set, as "make nightly" does. It keeps that choice
+// apart from the tests, so that in all packages one variable makes it.
 package sampletest
 
 import (
