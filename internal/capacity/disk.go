@@ -10,9 +10,6 @@ import (
 // ErrFull is wrapped by the error of a disk without room for what a run may write.
 var ErrFull = errors.New("the disk is nearly full")
 
-// usual is what is free for each attempt when a run begins.
-const usual = 64 << 10
-
 // disks measures where a run writes.
 type disks struct {
 	free   func(path string) (int64, error)
@@ -36,8 +33,11 @@ type Writes struct {
 // [ErrFull].
 func (w Writes) Room() error { return w.room(here()) }
 
-func (w Writes) room(d disks) error {
-	output, temp := w.Attempt*int64(w.Workers), w.Spool*int64(w.Workers)
+func (w Writes) room(d disks) error { return w.roomBeside(d, 0) }
+
+// roomBeside is room with more that is to be written to Output.
+func (w Writes) roomBeside(d disks, more int64) error {
+	output, temp := w.Attempt*int64(w.Workers)+more, w.Spool*int64(w.Workers)
 	if w.Spool > 0 {
 		same, err := d.same(w.Output, w.Temp)
 		switch {
@@ -65,7 +65,7 @@ func (d disks) same(a, b string) (bool, error) {
 func (d disks) has(path string, need int64) error {
 	free, err := d.free(path)
 	if err == nil && free < need {
-		err = fmt.Errorf("%w: %q has %s left, and the attempts that run at the same time may write %s: make room, or use fewer workers or lower limits",
+		err = fmt.Errorf("%w: %q has %s left, and the run needs room for %s: make room, or use fewer workers or lower limits",
 			ErrFull, path, Bytes(free), Bytes(need))
 	}
 	return err
@@ -76,9 +76,8 @@ func (d disks) has(path string, need int64) error {
 func (w Writes) Preflight() (line string, err error) { return w.preflight(here()) }
 
 func (w Writes) preflight(d disks) (line string, err error) {
-	all := w
-	all.Attempt += usual * int64(w.Attempts) / int64(max(1, w.Workers))
-	if err := all.room(d); err != nil {
+	usual := w.Usual * int64(w.Attempts)
+	if err := w.roomBeside(d, usual); err != nil {
 		return "", err
 	}
 	free, err := d.free(w.Output)
@@ -86,7 +85,7 @@ func (w Writes) preflight(d disks) (line string, err error) {
 		return "", err
 	}
 	most := w.Attempt * int64(w.Attempts)
-	line = fmt.Sprintf("%s of disk free, about %s to write, at most %s", Bytes(free), Bytes(w.Usual*int64(w.Attempts)), Bytes(most))
+	line = fmt.Sprintf("%s of disk free, about %s to write, at most %s", Bytes(free), Bytes(usual), Bytes(most))
 	if most > free {
 		line += " (most runs write far less; this one stops, to be resumed, before the disk is full)"
 	}

@@ -21,7 +21,7 @@ func TestWrites(t *testing.T) {
 			},
 		}
 	}
-	w := Writes{Output: "out", Temp: "tmp", Attempts: 16, Workers: 2, Attempt: 10 * mib, Spool: 5 * mib}
+	w := Writes{Output: "out", Temp: "tmp", Attempts: 16, Workers: 2, Attempt: 10 * mib, Usual: 64 << 10, Spool: 5 * mib}
 	for name, c := range map[string]struct {
 		d         disks
 		room, pre bool
@@ -51,5 +51,12 @@ func TestWrites(t *testing.T) {
 	}
 	if err := w.room(made(0, 0, false)); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v", err)
+	}
+	w.Usual = mib // as much as the line names beside that
+	if line, err := w.preflight(made(36*mib, 100*mib, false)); err != nil || !strings.Contains(line, "about 16 MiB to write") {
+		t.Errorf("what it usually writes fits: %q, %v", line, err)
+	}
+	if line, err := w.preflight(made(36*mib-1, 100*mib, false)); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "36 MiB") {
+		t.Errorf("what it usually writes does not fit: %q, %v", line, err)
 	}
 }
