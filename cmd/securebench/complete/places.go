@@ -67,10 +67,10 @@ func tasks(given []string) []string {
 	if err != nil {
 		return nil // a completion says nothing
 	}
-	if out := ids(loc.Tasks, "id"); out != nil {
-		return out
+	if info, err := os.Stat(loc.Tasks); err == nil && info.IsDir() {
+		return idsOfTasks(loc)
 	}
-	return idsOfTasks(loc)
+	return ids(loc.Tasks, "id")
 }
 
 // ids reads a member of each line of a file, as far as it can.
