@@ -141,6 +141,11 @@ func hostileWorkbooks(t testing.TB) []hostile {
 		fmt.Fprintf(full, `<row><c><v>%d</v></c></row>`, i*i)
 	}
 	macro := packed(t, "spreadsheetml.sheet", "xl/workbook.xml", "<workbook/>", member{"xl/vbaProject.bin", "x"})
+	twoParts := []member{
+		{"[Content_Types].xml", `<Types><Default Extension="xml" ContentType="application/spreadsheetml.sheet.main+xml"/></Types>`},
+		{"_rels/.rels", `<Relationships><Relationship Id="a" Type="x/officeDocument" Target="a.xml"/><Relationship Id="b" Type="x/officeDocument" Target="b.xml"/></Relationships>`},
+		{"a.xml", "<workbook/>"}, {"b.xml", "<workbook/>"},
+	}
 	return []hostile{
 		{"billion laughs", artifact.XLSX, sheetFile{shared: laughs + "<sst><si><t>&b;</t></si></sst>"}.bytes(t), "has XML with a document type, which is never read"},
 		{"an entity", artifact.XLSX, sheetFile{shared: "<si><t>&xxe;</t></si>"}.bytes(t), `has XML with an entity, which is never read: "&xxe;"`},
@@ -164,6 +169,7 @@ func hostileWorkbooks(t testing.TB) []hostile {
 		{"macros", artifact.XLSX, macro, "has macros"},
 		{"a workbook for macros", artifact.XLSX, zipped(t, member{"[Content_Types].xml", `<Types><Override PartName="/x" ContentType="application/vnd.ms-excel.sheet.macroEnabled.main+xml"/></Types>`}), "has macros"},
 		{"a text as a workbook", artifact.XLSX, packed(t, "wordprocessingml.document", "word/document.xml", "<a/>"), "is no workbook"},
+		{"two workbooks in one", artifact.XLSX, zipped(t, twoParts...), "has several main parts"},
 		{"an archive as a workbook", artifact.XLSX, zipped(t, member{"a", "x"}), "is no office file: it has no list of its parts"},
 		{"encrypted, as Office does", artifact.XLSX, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + strings.Repeat("\x00", 600)), "does not begin as a zip archive"},
 		{"a workbook as a text", artifact.DOCX, sheet(""), "is no text of a word processor"},

@@ -71,16 +71,14 @@ func (p *pack) main(kind, called string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, r := range relations {
-		if r.kind != "officeDocument" || r.external {
-			continue
-		}
-		if t := p.contentType(r.target); !strings.HasSuffix(t, kind+".main+xml") {
-			return "", refuse("is no %s", called)
-		}
-		return r.target, nil
+	parts := allRelated(relations, "officeDocument")
+	if len(parts) > 1 {
+		return "", refuse("has several main parts")
 	}
-	return "", refuse("is no %s", called)
+	if len(parts) == 0 || !strings.HasSuffix(p.contentType(parts[0]), kind+".main+xml") {
+		return "", refuse("is no %s", called)
+	}
+	return parts[0], nil
 }
 
 func (p *pack) contentType(name string) string {
