@@ -218,7 +218,7 @@ func (b *book) calculate() error {
 // study finds what a formula refers to, and whether it is one that can be calculated.
 func (c *calculation) study(f *formulaCell, beyond bool) {
 	l := scanFormula(f.Formula)
-	if l.foreign && externalName.MatchString(blankTexts(f.Formula)) || slices.ContainsFunc(l.words, func(w string) bool { return outside[function(w)] }) {
+	if l.foreign && externalName.MatchString(blankTexts(f.Formula)) || slices.ContainsFunc(l.words, asksOutside) {
 		f.Value, f.Uncomputed = artifact.Value{Kind: artifact.Failed, Text: blocked}, false
 		return
 	}
@@ -247,6 +247,10 @@ func (c *calculation) study(f *formulaCell, beyond bool) {
 		f.unknown = f.unknown || !ok || c.looked > maxLookedAt
 	}
 }
+
+// asksOutside says whether a word is a function that asks a program, a server or another
+// file. A name that is not called may be that of cells.
+func asksOutside(word string) bool { return strings.HasSuffix(word, "(") && outside[function(word)] }
 
 // function returns the name of a function as a person writes it.
 func function(word string) string {

@@ -90,7 +90,7 @@ func TestFormulas(t *testing.T) {
 		"VLOOKUP(20,A1:B4,2,FALSE)": num(2.5), `MATCH("y",C1:C4,0)`: num(2), "INDEX(A1:A4,3)": num(30), "INDEX(A1:B4,2,2)": num(2.5), "INDEX(A2:C2,2)": num(2.5), "INDEX($A$2:$C$2,MATCH(2.5,A2:C2,0))": num(2.5), `CHOOSE(2,"a","b")`: txt("b"), "ROW(A3)": num(3), "COLUMN(C1)": num(3), "ROWS(A1:A4)": num(4),
 		"DATE(2024,2,29)": num(45351), "YEAR(45351)": num(2024), "MONTH(45351)": num(2), "DAY(45351)": num(29), "EDATE(45351,12)": num(45716), "EOMONTH(45323,0)": num(45351), "WEEKDAY(45351)": num(5),
 		"PMT(0.05/12,360,100000)": num(-536.821623012138), "FV(0.05,10,-100)": num(1257.78925355488), "PV(0.05,10,-100)": num(772.173492918481),
-		"1/0": bad("#DIV/0!"), "SQRT(-1)": bad("#NUM!"), "NA()": bad("#N/A"), `"x"+1`: bad("#VALUE!"), `IFERROR(1/0,"none")`: txt("none"), "ISERROR(1/0)": yes(true), "B4": num(0), "ISBLANK(B4)": yes(true), `One!A1+'One'!A2`: num(30), "MyName*2": num(40), "SUM(MyRange)": num(100),
+		"1/0": bad("#DIV/0!"), "SQRT(-1)": bad("#NUM!"), "NA()": bad("#N/A"), `"x"+1`: bad("#VALUE!"), `IFERROR(1/0,"none")`: txt("none"), "ISERROR(1/0)": yes(true), "B4": num(0), "ISBLANK(B4)": yes(true), `One!A1+'One'!A2`: num(30), "MyName*2": num(40), "SUM(MyRange)": num(100), "PY+1": num(21), "Call*2": num(40),
 	}
 	for f, v := range moreFormulas() {
 		want[f] = v
@@ -104,7 +104,7 @@ func TestFormulas(t *testing.T) {
 			t.Errorf("%s is calculated, and no formula here begins with it", name)
 		}
 	}
-	data := sheetFile{sheet: formulaSheet(list, "<v>42</v>"), book: `<workbook xmlns:r="r"><sheets><sheet name="One" r:id="s1"/></sheets><definedNames><definedName name="MyName">One!$A$2</definedName><definedName name="MyRange">One!$A$1:$A$4</definedName></definedNames></workbook>`}.bytes(t)
+	data := sheetFile{sheet: formulaSheet(list, "<v>42</v>"), book: `<workbook xmlns:r="r"><sheets><sheet name="One" r:id="s1"/></sheets><definedNames><definedName name="MyName">One!$A$2</definedName><definedName name="PY">One!$A$2</definedName><definedName name="Call">One!$A$2</definedName><definedName name="MyRange">One!$A$1:$A$4</definedName></definedNames></workbook>`}.bytes(t)
 	got := formulas(t, data)
 	for f, v := range want {
 		c := got[f]
@@ -120,7 +120,7 @@ func TestFormulas(t *testing.T) {
 func TestUncomputed(t *testing.T) {
 	left := []string{"IF(A1,1,2)", `B4=""`, `IF(B4="",1,2)`, `COUNTIF(B1:B4,"")`, "SUM(A1:A4*2)", "A1:A4*2", "TODAY()", "NOW()", "RAND()", `INDIRECT("A1")`, "OFFSET(A1,1,0)", "Table1[Sum]", "NoName+1", "NPV(0.1,A1:A4)",
 		"Missing!A1", `SWITCH(C1,"X",1,2)`, "1/3&\"\"", "E1+1", "E19+E20", "E19", "LAMBDA(x,x)(1)", "SUM(A1:XFD1048576)", "A1 A2", "SUM((", "REPT(\"x\",999999999)", "MUNIT(99999)"}
-	asked := []string{`WEBSERVICE("http://example.org")`, "[1]Sheet1!A1", "'[Other.xlsx]Sheet 1'!A1+1", `'C:\x\[b.xlsx]S'!A1`, "cmd|'/C calc'!A0", `_xlfn.WEBSERVICE("x")`, `RTD("a",,"b")`, `1+DDE("a","b","c")`}
+	asked := []string{`WEBSERVICE("http://example.org")`, "[1]Sheet1!A1", "'[Other.xlsx]Sheet 1'!A1+1", `'C:\x\[b.xlsx]S'!A1`, "cmd|'/C calc'!A0", `_xlfn.WEBSERVICE("x")`, `WEBSERVICE ("x")`, `RTD ("a",,"b")`, `RTD("a",,"b")`, `1+DDE("a","b","c")`}
 	got := formulas(t, sheetFile{sheet: formulaSheet(append(left, asked...), "<v>42</v>")}.bytes(t))
 	for _, f := range left {
 		if c := got[f]; !c.Uncomputed || c.Value != num(42) {

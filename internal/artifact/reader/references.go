@@ -155,12 +155,13 @@ func (l *lexer) word(sheet string, from int) {
 	if l.at < len(l.formula) && l.formula[l.at] == '|' { // a conversation with a program
 		l.foreign = true
 	}
-	if l.at < len(l.formula) && l.formula[l.at] == '(' {
+	first, ok := parsePlace(text)
+	whole := first.row == 0 || first.column == 0
+	rest := l.formula[l.at:]
+	if strings.HasPrefix(rest, "(") || (!ok || whole) && strings.HasPrefix(strings.TrimLeft(rest, " \t\r\n"), "(") {
 		l.words = append(l.words, strings.ToUpper(text)+"(")
 		return
 	}
-	first, ok := parsePlace(text)
-	whole := first.row == 0 || first.column == 0
 	last, two := first, false
 	if ok && l.at < len(l.formula) && l.formula[l.at] == ':' {
 		back := l.at
