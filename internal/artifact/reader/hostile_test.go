@@ -3,6 +3,7 @@ package reader_test
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -102,10 +103,17 @@ type hostile struct {
 
 func hostileArchives(t testing.TB) []hostile {
 	zeros := strings.Repeat("\x00", 32<<20)
+	var deflated bytes.Buffer
+	w, _ := flate.NewWriter(&deflated, flate.BestCompression)
+	_, _ = w.Write([]byte(zeros))
+	_ = w.Close()
 	set := func(change func(h *zip.FileHeader)) []byte { return forged(t, change, []byte("x")) }
 	plain := zipped(t, member{"a", "x"})
 	return []hostile{
 		{"a bomb", artifact.ZIP, zipped(t, member{"a", zeros}), `has a member of a ratio above 200: "a"`},
+		{"a bomb that says it is packed long", artifact.ZIP, forged(t, func(h *zip.FileHeader) {
+			h.Method, h.CompressedSize64, h.UncompressedSize64, h.CRC32 = zip.Deflate, 1<<20, uint64(len(zeros)), crc32.ChecksumIEEE([]byte(zeros))
+		}, deflated.Bytes()), `has a member that is longer than the file: "a"`},
 		{"a bomb of many", artifact.ZIP, set(func(h *zip.FileHeader) { h.UncompressedSize64 = 300 << 20 }), "has more than 268435456 bytes unpacked"},
 		{"a size that wraps around", artifact.ZIP, set(func(h *zip.FileHeader) { h.UncompressedSize64 = 1 << 63 }), "has more than 268435456 bytes unpacked"},
 		{"more than declared", artifact.ZIP, forged(t, func(h *zip.FileHeader) { h.UncompressedSize64 = 1 }, []byte("xxxx")), `has a broken member: "a"`},

@@ -63,6 +63,9 @@ func openZip(data []byte) (*archive, error) {
 		if total += m.UncompressedSize64; m.UncompressedSize64 > maxUnpacked || total > maxUnpacked {
 			return nil, refuse("has more than %d bytes unpacked", maxUnpacked)
 		}
+		if m.CompressedSize64 > uint64(len(data)) { // which would make any ratio a small one
+			return nil, refuse("has a member that is longer than the file: %q", m.Name)
+		}
 		if m.UncompressedSize64 > ratioFree+maxRatio*m.CompressedSize64 {
 			return nil, refuse("has a member of a ratio above %d: %q", maxRatio, m.Name)
 		}
