@@ -127,6 +127,18 @@ func packedPDF(predict bool) []byte {
 	return b.Bytes()
 }
 
+// streamPDF returns a PDF whose first object is in a stream, and whose table, in another,
+// says which objects it has.
+func streamPDF(index, object string) []byte {
+	b := bytes.NewBufferString("%PDF-1.5\n")
+	at := b.Len()
+	fmt.Fprintf(b, "5 0 obj\n<</Type/ObjStm/N 1/First 4/Length %d>>stream\n1 0 %s\nendstream\nendobj\n", len("1 0 "+object), object)
+	start := b.Len()
+	table := []byte{0, 0, 0, 0, 2, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, byte(at), 0, 1, 0, byte(start), 0}
+	fmt.Fprintf(b, "6 0 obj\n<</Type/XRef/Size 7/W[1 2 1]/Index%s/Root 1 0 R/Length %d>>stream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF", index, len(table), table, start)
+	return b.Bytes()
+}
+
 const catalog = "<< /Type /Catalog /Pages 2 0 R >>"
 
 func TestPDF(t *testing.T) {

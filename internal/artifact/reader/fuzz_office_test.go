@@ -88,6 +88,7 @@ func FuzzPDF(f *testing.F) {
 	f.Add(packedPDF(true))
 	f.Add(packedPDF(false))
 	f.Add(changedPDF())
+	f.Add(streamPDF("[0 7]", "<</Pages<</Count 1/Kids[<</Type/Page>>]>>>>"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if file := sound(t, data, artifact.PDF); file != nil && file.Document.Pages < 1 {
 			t.Errorf("%+v", file.Document)

@@ -209,6 +209,9 @@ func hostileOthers(t testing.TB) []hostile {
 		{"a page many times", artifact.PDF, plainPDF("", catalog, "<</Type/Pages/Count 2/Kids[3 0 R 3 0 R]>>", "<</Type/Page>>"), "has a page twice, or a circle of pages"},
 		{"an encrypted PDF", artifact.PDF, plainPDF("/Encrypt 9 0 R", one...), "is encrypted"},
 		{"a deep PDF", artifact.PDF, plainPDF("", catalog, strings.Repeat("[", 100_000)), "is a broken PDF: it has no list of pages"},
+		{"a table whose length wraps around", artifact.PDF, []byte("%PDF-1.4\nxref\n0 1\n0000000000 65535 f \n1 9223372036854775807\n0000000000 00000 n \ntrailer\n<<>>\nstartxref\n9\n%%EOF"), "is a broken PDF: it has a table of no objects"},
+		{"a packed table whose length wraps around", artifact.PDF, streamPDF("[0 1 1 9223372036854775807]", "<<>>"), "is a broken PDF: its table of objects cannot be read"},
+		{"an object that is cut off", artifact.PDF, streamPDF("[0 7]", "<"), "is a broken PDF: it has no list of pages"},
 		{"a PDF without a table", artifact.PDF, []byte("%PDF-1.4\nstartxref\n99999\n%%EOF"), "is a broken PDF: its table of objects is not where it should be"},
 	}
 }

@@ -125,7 +125,7 @@ func (p *pdf) table(l *pdfLexer) (pdfDict, error) {
 			break // the word trailer
 		}
 		n, ok := l.value(0).(int)
-		if !ok || n < 0 || first < 0 || len(p.places)+n > maxObjects {
+		if !ok || n < 0 || first < 0 || n > maxObjects-len(p.places) {
 			return nil, refuse("is a broken PDF: it has a table of no objects")
 		}
 		for i := range n {
@@ -182,7 +182,7 @@ func (p *pdf) tableStream(at int) (pdfDict, error) {
 		first, ok1 := index[i].(int)
 		n, ok2 := index[i+1].(int)
 		width := widths[0] + widths[1] + widths[2]
-		if !ok1 || !ok2 || first < 0 || n < 0 || width == 0 || n*width > len(body) || len(p.places)+n > maxObjects {
+		if !ok1 || !ok2 || first < 0 || n < 0 || width == 0 || n > maxObjects-len(p.places) || n*width > len(body) {
 			return nil, refuse("is a broken PDF: its table of objects cannot be read")
 		}
 		p.entries(body[:n*width], first, widths)
@@ -493,7 +493,7 @@ func (l *pdfLexer) value(depth int) any {
 			n = len(rest) - 1
 		}
 		l.at += n + 1
-		return string(rest[1:n])
+		return string(rest[1:max(n, 1)])
 	case c == '[':
 		l.at++
 		return l.array(depth)
