@@ -241,7 +241,7 @@ func (s *scanner) raw(name string) []byte {
 // content returns the text of the last token of characters.
 func (s *scanner) content() (string, error) {
 	if s.cdata {
-		return string(s.text), nil
+		return string(lineFeeds(s.text)), nil
 	}
 	return unescape(s.text)
 }
@@ -295,13 +295,19 @@ func intern(b []byte) string {
 	return string(b)
 }
 
+// lineFeeds returns a raw text in which each line ends with a line feed.
+func lineFeeds(b []byte) []byte {
+	if bytes.IndexByte(b, '\r') < 0 {
+		return b
+	}
+	return bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+}
+
 // unescape returns a text in which the references to characters are replaced.
 func unescape(b []byte) (string, error) {
+	b = lineFeeds(b)
 	if bytes.IndexByte(b, '&') < 0 {
-		if bytes.IndexByte(b, '\r') < 0 {
-			return string(b), nil
-		}
-		return strings.ReplaceAll(strings.ReplaceAll(string(b), "\r\n", "\n"), "\r", "\n"), nil
+		return string(b), nil
 	}
 	var out strings.Builder
 	for len(b) > 0 {

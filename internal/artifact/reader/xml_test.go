@@ -9,11 +9,26 @@ import (
 	"testing"
 )
 
+// TestLineEnds: a line ends with a line feed, however it is written; what a reference
+// stands for is none.
+func TestLineEnds(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\r\nb\rc\n":          "a\nb\nc\n",
+		"a\r\n&amp;\r":         "a\n&\n",
+		"&lt;\r\n\r\n&gt;\r\n": "<\n\n>\n",
+		"a&#13;\nb&#xd;&#10;":  "a\r\nb\r\n",
+	} {
+		if got, err := unescape([]byte(in)); err != nil || got != want {
+			t.Errorf("%q: %q, %v", in, got, err)
+		}
+	}
+}
+
 // FuzzXML: what the scanner takes for XML, the standard library takes for the same.
 func FuzzXML(f *testing.F) {
 	for _, seed := range []string{
 		`<?xml version="1.0" encoding="UTF-8"?><a x="1" b:y='2'><b:c/>t &amp; &#x41;<![CDATA[<x>]]><!-- c --></a>`,
-		"<a>\r\n</a>", "<a", "<a></b>", "<a x=1/>", "<!DOCTYPE a><a/>", "<a>&b;</a>", "<a x='<'/>", `<a x="1" x="2"/>`, "\ufeff<a/>",
+		"<a>\r\n</a>", "<a>&amp;\r\n&#13;\n\r</a>", "<a><![CDATA[\r\n]]></a>", "<a", "<a></b>", "<a x=1/>", "<!DOCTYPE a><a/>", "<a>&b;</a>", "<a x='<'/>", `<a x="1" x="2"/>`, "\ufeff<a/>",
 	} {
 		f.Add([]byte(seed))
 	}
