@@ -50,7 +50,7 @@ func deliverables(t *testing.T, format, rows string, o importer.Options) (out []
 		if err != nil {
 			return nil
 		}
-		f, err := reader.Read(bytes.NewReader(data), int64(len(data)), kind)
+		f, err := reader.Read(data, kind)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

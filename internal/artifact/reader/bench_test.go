@@ -15,7 +15,7 @@ func benchmark(b *testing.B, as artifact.Type, data []byte) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := reader.Read(bytes.NewReader(data), int64(len(data)), as); err != nil {
+		if _, err := reader.Read(data, as); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 
 	"securebench/internal/artifact"
 	"securebench/internal/bounded"
@@ -36,23 +35,16 @@ func refuse(format string, args ...any) error {
 }
 
 // Read reads a file of a type. The error is an [*Unreadable] if the file is at fault.
-func Read(r io.ReaderAt, size int64, t artifact.Type) (f *artifact.File, err error) {
+func Read(data []byte, t artifact.Type) (*artifact.File, error) {
 	read, known := readers()[t]
 	if !known {
 		return nil, fmt.Errorf("files of the type %q cannot be read", t)
 	}
-	if size > MaxBytes {
-		return nil, refuse("has %d bytes, which is more than %d", size, MaxBytes)
-	}
-	data, err := bounded.ReadAll(io.NewSectionReader(r, 0, size), size)
-	if err != nil {
-		return nil, fmt.Errorf("reading a file: %w", err)
-	}
-	if int64(len(data)) < size {
-		return nil, fmt.Errorf("reading a file: %w", io.ErrUnexpectedEOF)
+	if len(data) > MaxBytes {
+		return nil, refuse("has %d bytes, which is more than %d", len(data), MaxBytes)
 	}
 	sum := sha256.Sum256(data)
-	f = &artifact.File{Type: t, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	f := &artifact.File{Type: t, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 	if err := guarded(read, data, f); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ package readprogram
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,7 +19,7 @@ import (
 const maxReason = 4 << 10
 
 // Read reads a file of a type; it is [reader.Read].
-type Read func(r io.ReaderAt, size int64, t artifact.Type) (*artifact.File, error)
+type Read func(data []byte, t artifact.Type) (*artifact.File, error)
 
 // Run reads one file after the other until its input ends. A file is its type and its
 // length, as eight bytes in big-endian order, in one frame, and its content in others.
@@ -69,7 +68,7 @@ func answer(head []byte, in io.Reader, out io.Writer, read Read) error {
 			return errors.New("a file has another length than was said")
 		}
 	}
-	f, err := read(bytes.NewReader(data), int64(len(data)), artifact.Type(head[8:]))
+	f, err := read(data, artifact.Type(head[8:]))
 	if err == nil {
 		err = wire.Check(f)
 	}

@@ -1,7 +1,6 @@
 package rubric_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -51,7 +50,7 @@ func readWorkbook(t *testing.T, name string) *artifact.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := reader.Read(bytes.NewReader(data), int64(len(data)), artifact.XLSX)
+	f, err := reader.Read(data, artifact.XLSX)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

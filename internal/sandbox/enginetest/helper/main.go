@@ -22,7 +22,7 @@ import (
 )
 
 // read reads a file, or is a parser that a file of these types has got the better of.
-func read(r io.ReaderAt, size int64, t artifact.Type) (*artifact.File, error) {
+func read(data []byte, t artifact.Type) (*artifact.File, error) {
 	switch t {
 	case "hang":
 		time.Sleep(24 * time.Hour)
@@ -45,7 +45,7 @@ func read(r io.ReaderAt, size int64, t artifact.Type) (*artifact.File, error) {
 		_, err := os.Stdout.Write([]byte{0, 0, 0, 1, 'r', 0, 0, 0, 3, 1, 2, 3, 0, 0, 0, 0})
 		return nil, errors.Join(err, errors.New("lied"))
 	}
-	return reader.Read(r, size, t)
+	return reader.Read(data, t)
 }
 
 func main() {
