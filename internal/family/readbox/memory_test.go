@@ -9,6 +9,7 @@ import (
 	"securebench/internal/artifact"
 	"securebench/internal/awaittest"
 	"securebench/internal/family/readbox"
+	"securebench/internal/memtest"
 	"securebench/internal/sandbox/enginetest"
 )
 
@@ -31,19 +32,30 @@ func (r *repeated) Read(p []byte) (n int, err error) {
 func TestLargestFile(t *testing.T) {
 	b := open(t, enginetest.Open(t), awaittest.Hung)
 	line := strings.Repeat("x", 1023) + "\n"
-	before := allocated()
-	f, err := b.Read(t.Context(), artifact.Text, readbox.MaxBytes, io.LimitReader(&repeated{text: line}, readbox.MaxBytes))
+	var f *artifact.File
+	var err error
+	took := memtest.Allocated(func() {
+		f, err = b.Read(t.Context(), artifact.Text, readbox.MaxBytes, io.LimitReader(&repeated{text: line}, readbox.MaxBytes))
+	})
 	if err != nil || len(*f.Text) != readbox.MaxBytes {
 		t.Fatalf("%v", err)
 	}
-	if took := allocated() - before; took > 6*readbox.MaxBytes {
+	if took > 6*readbox.MaxBytes {
 		t.Errorf("%d MiB were allocated for a file of %d MiB", took>>20, readbox.MaxBytes>>20)
 	}
 }
 
-// allocated is how many bytes were ever allocated.
-func allocated() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.TotalAlloc
+// TestSmallModel: a long file of which little is said leaves little in this process.
+func TestSmallModel(t *testing.T) {
+	b := open(t, enginetest.Open(t), awaittest.Hung)
+	const size = 16 << 20
+	before := memtest.Kept()
+	f, err := b.Read(t.Context(), artifact.Any, size, io.LimitReader(&repeated{text: "x"}, size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept := memtest.Kept() - before; kept > size/4 {
+		t.Errorf("%d MiB are kept", kept>>20)
+	}
+	runtime.KeepAlive(f)
 }

@@ -179,7 +179,11 @@ func (b *Box) receive(ctx context.Context, t artifact.Type, size int64) (*artifa
 			message.Write(part)
 			continue
 		}
-		f, err := wire.Read(message.String())
+		text := message.String()
+		if message.Cap() > 2*message.Len() { // the model has parts of it
+			text = strings.Clone(text)
+		}
+		f, err := wire.Read(text)
 		if err == nil && f.Type != t {
 			err = fmt.Errorf("%w: it is of another type", wire.ErrInvalid)
 		}
