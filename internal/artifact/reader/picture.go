@@ -124,8 +124,8 @@ func toNRGBA(to *image.NRGBA, m image.Image, x0, y0, rows int) {
 				to.Set(x, y, m.At(x0+x, y0+y))
 			}
 		}
-	default: // without transparency, as these formats have it
-		draw.Draw(to, image.Rect(0, 0, width, rows), m, image.Pt(x0, y0), draw.Src)
+	default: // without transparency, where RGBA is the same; to that, draw is fast
+		draw.Draw(&image.RGBA{Pix: to.Pix, Stride: to.Stride, Rect: to.Rect}, image.Rect(0, 0, width, rows), m, image.Pt(x0, y0), draw.Src)
 	}
 }
 
