@@ -92,6 +92,16 @@ func pngOf(width, height uint32, depth byte) []byte {
 	return b.Bytes()
 }
 
+// jpegOf returns the header of a JPEG in so many colours, which declares a size.
+func jpegOf(width, height uint16, frame, colours byte) []byte {
+	b := []byte{0xff, 0xd8, 0xff, frame, 0, 8 + 3*colours, 8}
+	b = append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, height), width), colours)
+	for i := range colours {
+		b = append(b, i+1, 0x11, 0)
+	}
+	return append(b, 0xff, 0xd9)
+}
+
 const laughs = `<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>`
 
 type hostile struct {
@@ -197,7 +207,10 @@ func hostileOthers(t testing.TB) []hostile {
 		{"a shape of nothing, many times", artifact.NPY, npy("<f8", "False", "2,", make([]byte, 8)), "has 8 bytes of numbers, and its shape 16"},
 		{"a pickle", artifact.NPY, []byte("\x80\x04\x95\x00\x00\x00\x00cos\nsystem\n."), "does not begin as an array of NumPy"},
 		{"a large picture", artifact.PNG, pngOf(30_000, 30_000, 8), "declares more than 64 megapixels, or more than 32768 on a side"},
-		{"a picture of 16 bits", artifact.PNG, pngOf(8_000, 7_999, 16), "declares more than 16 megapixels of 16 bits, or that come in several passes"},
+		{"a picture of 16 bits", artifact.PNG, pngOf(8_000, 7_999, 16), "declares more than 16 megapixels of 16 bits, in four colours or in several passes"},
+		{"a picture in four colours", artifact.JPEG, jpegOf(8_000, 7_999, 0xc0, 4), "declares more than 16 megapixels of 16 bits, in four colours or in several passes"},
+		{"a picture in several passes", artifact.JPEG, jpegOf(8_000, 7_999, 0xc2, 3), "declares more than 16 megapixels of 16 bits, in four colours or in several passes"},
+		{"a JPEG without pixels", artifact.JPEG, jpegOf(8_000, 7_999, 0xc0, 3), "is broken: its pixels cannot be read"},
 		{"a picture without pixels", artifact.PNG, pngOf(100, 100, 8), "is broken: its pixels cannot be read"},
 		{"a zip behind a picture", artifact.PNG, append(pngOf(1, 1, 8), zipped(t, member{"a", "x"})...), "goes on after the end of its picture"},
 		{"another picture", artifact.JPEG, pngOf(1, 1, 8), "is not a JPEG"},

@@ -43,7 +43,7 @@ func readImage(data []byte, f *artifact.File, kind, called string, decode func()
 	case kind == picture.PNG && !pngEnds(data):
 		return refuse("goes on after the end of its picture")
 	case info.Width*info.Height > maxWidePixels && wide(data, kind):
-		return refuse("declares more than %d megapixels of 16 bits, or that come in several passes", maxWidePixels/1_000_000)
+		return refuse("declares more than %d megapixels of 16 bits, in four colours or in several passes", maxWidePixels/1_000_000)
 	}
 	m, err := decode()
 	if err != nil {
@@ -58,7 +58,7 @@ func readImage(data []byte, f *artifact.File, kind, called string, decode func()
 }
 
 // wide says whether the decoder needs more than four bytes for a pixel: a PNG of 16 bits, or
-// a JPEG whose picture comes in several passes.
+// a JPEG in four colours or several passes.
 func wide(data []byte, kind string) bool {
 	if kind == picture.PNG {
 		return data[24] > 8
@@ -70,7 +70,7 @@ func wide(data []byte, kind string) bool {
 			at++
 			continue
 		case marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc:
-			return marker != 0xc0 && marker != 0xc1
+			return marker != 0xc0 && marker != 0xc1 || at+9 >= len(data) || data[at+9] > 3
 		case marker == 0xda:
 			return true
 		}
