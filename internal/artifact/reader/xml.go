@@ -357,9 +357,16 @@ func entity(name string) (rune, bool) {
 // A node is an element with what is in it.
 type node struct {
 	name  string
-	attrs map[string]string // prefixed names begin with a colon
-	text  []byte            // of the characters directly in it
+	attrs []property
+	text  []byte // of the characters directly in it
 	nodes []*node
+}
+
+// A property is an attribute whose value is a text.
+type property struct {
+	name     string // after its prefix
+	value    string
+	prefixed bool
 }
 
 // A forest keeps elements as trees, up to a bound.
@@ -431,18 +438,15 @@ func (f *forest) node(s *scanner) (*node, error) {
 		return nil, refuse("has more than %d elements", maxNodes)
 	}
 	n := &node{name: s.name}
-	for _, a := range s.attrs {
+	if len(s.attrs) > 0 {
+		n.attrs = make([]property, len(s.attrs))
+	}
+	for i, a := range s.attrs {
 		value, err := unescape(a.value)
 		if err != nil {
 			return nil, err
 		}
-		if n.attrs == nil {
-			n.attrs = map[string]string{}
-		}
-		if a.prefixed {
-			a.name = ":" + a.name
-		}
-		n.attrs[a.name] = value
+		n.attrs[i] = property{a.name, value, a.prefixed}
 		f.text += len(value)
 	}
 	if f.text > maxNodeText {
@@ -453,11 +457,19 @@ func (f *forest) node(s *scanner) (*node, error) {
 
 // The methods of a node work on nil, which is an element that is not there.
 
+// attr returns the value of an attribute, "" if there is none. A name that begins with a
+// colon is one with a prefix.
 func (n *node) attr(name string) string {
 	if n == nil {
 		return ""
 	}
-	return n.attrs[name]
+	name, prefixed := strings.CutPrefix(name, ":")
+	for _, a := range n.attrs {
+		if a.name == name && a.prefixed == prefixed {
+			return a.value
+		}
+	}
+	return ""
 }
 
 // content returns the characters directly in n.

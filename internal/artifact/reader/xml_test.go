@@ -112,3 +112,13 @@ func FuzzFormula(f *testing.F) {
 		withRow(formula)
 	})
 }
+
+func BenchmarkTree(b *testing.B) {
+	data := []byte("<a>" + strings.Repeat(`<b c="1" r:d="2"/>`, 100_000) + "</a>")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := new(forest).parse(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
