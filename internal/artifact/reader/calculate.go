@@ -199,7 +199,7 @@ func (b *book) calculate() error {
 			isError := cell.Formula == "" && cell.Value.Kind == artifact.Failed
 			if cell.Formula != "" || isError {
 				c.index[i][cell.Column] = append(c.index[i][cell.Column], len(c.formulas))
-				c.formulas = append(c.formulas, &formulaCell{Cell: cell, sheet: i, unknown: isError || s.arrays[artifact.CellName(cell.Row, cell.Column)]})
+				c.formulas = append(c.formulas, &formulaCell{Cell: cell, sheet: i, unknown: isError || s.arrays[[2]int{cell.Row, cell.Column}]})
 			}
 		}
 	}

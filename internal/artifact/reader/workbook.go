@@ -47,7 +47,7 @@ type sheet struct {
 	relations map[string]relation
 	groups    map[string]sharedFormula
 	last      [2]int          // row and column of the cell that was read last
-	arrays    map[string]bool // cells whose formulas take or fill ranges at once
+	arrays    map[[2]int]bool // cells whose formulas take or fill ranges at once
 }
 
 // A sharedFormula is a formula that other cells have as well, moved.
@@ -149,7 +149,7 @@ func (b *book) listSheets(root *node, relations map[string]relation) error {
 			return err
 		}
 		s := &artifact.Sheet{Name: name, Hidden: n.attr("state") == "hidden" || n.attr("state") == "veryHidden"}
-		b.sheets = append(b.sheets, &sheet{Sheet: s, part: r.target, relations: own, groups: map[string]sharedFormula{}, arrays: map[string]bool{}})
+		b.sheets = append(b.sheets, &sheet{Sheet: s, part: r.target, relations: own, groups: map[string]sharedFormula{}, arrays: map[[2]int]bool{}})
 	}
 	if len(b.sheets) == 0 {
 		return refuse("has no sheets")
@@ -257,7 +257,7 @@ func (b *book) readSheet(s *sheet) error {
 			return b.sortCells(s)
 		case t != opening:
 		case in.name == "row" && len(in.open) == 3:
-			row, err = number(in.raw("r"), row+1, artifact.MaxRow)
+			row, err = rowNumber(in.raw("r"), row+1)
 		case in.name == "c" && len(in.open) == 4:
 			err = b.readCell(s, in, row)
 		case len(in.open) == 2 && in.name != "sheetData":
@@ -272,8 +272,8 @@ func (b *book) readSheet(s *sheet) error {
 	}
 }
 
-// number returns the number of a row or column, or the one that is next if none is named.
-func number(raw []byte, next, limit int) (int, error) {
+// rowNumber returns the number of a row, or the one that is next if none is named.
+func rowNumber(raw []byte, next int) (int, error) {
 	n := next
 	if raw != nil {
 		var err error
@@ -281,7 +281,7 @@ func number(raw []byte, next, limit int) (int, error) {
 			return 0, refuse("has a row without a number")
 		}
 	}
-	if n < 1 || n > limit {
+	if n < 1 || n > artifact.MaxRow {
 		return 0, refuse("has a cell beyond the last row")
 	}
 	return n, nil
@@ -302,10 +302,10 @@ func (b *book) sortCells(s *sheet) error {
 
 // A raw cell is what the XML of a cell says.
 type rawCell struct {
-	kind, value, text  string
-	formula            string
-	shared, group, ref string
-	hasFormula         bool
+	kind, value, text string
+	formula           string
+	shared, group     string
+	hasFormula        bool
 }
 
 func (b *book) readCell(s *sheet, in *scanner, row int) error {
@@ -377,7 +377,7 @@ func (r *rawCell) read(in *scanner) error {
 				}
 			case "f":
 				r.hasFormula = true
-				r.shared, r.group, r.ref = string(in.raw("t")), string(in.raw("si")), string(in.raw("ref"))
+				r.shared, r.group = string(in.raw("t")), string(in.raw("si"))
 				field = "f"
 			case "v":
 				field = "v"
@@ -497,7 +497,7 @@ func (s *sheet) setFormula(c *artifact.Cell, r rawCell) error {
 			return refuse("has a cell whose formula is not there: %s", artifact.CellName(c.Row, c.Column))
 		}
 	case "array", "dataTable":
-		s.arrays[artifact.CellName(c.Row, c.Column)] = true
+		s.arrays[[2]int{c.Row, c.Column}] = true
 	}
 	if c.Formula == "" {
 		return nil
