@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/xuri/excelize/v2"
 
@@ -26,13 +27,13 @@ const (
 const blocked = "#BLOCKED!"
 
 // outside are the functions that do so.
-var outside = words("WEBSERVICE FILTERXML ENCODEURL IMAGE RTD CALL REGISTER.ID REGISTER SQL.REQUEST DDE CUBEVALUE CUBEMEMBER CUBESET STOCKHISTORY EXEC PY") //nolint:gochecknoglobals // a constant
+var outside = words("WEBSERVICE FILTERXML ENCODEURL IMAGE RTD CALL REGISTER.ID REGISTER SQL.REQUEST DDE CUBEVALUE CUBEMEMBER CUBESET STOCKHISTORY EXEC PY") //nolint:gochecknoglobals // made once
 
 // known are the functions whose results were compared with those of a spreadsheet's
 // manual. A function that depends on the day or on chance, takes a reference as a text, or
 // asks which rows are hidden, is not among them.
 //
-//nolint:gochecknoglobals // a constant
+//nolint:gochecknoglobals // made once
 var known = words(`ABS ACOS ASIN ATAN ATAN2 COS COSH DEGREES EXP INT LN LOG LOG10 MOD PI POWER PRODUCT QUOTIENT RADIANS ROUND ROUNDDOWN
 	ROUNDUP SIGN SIN SINH SQRT SUM SUMIF SUMIFS SUMPRODUCT SUMSQ TAN TANH TRUNC EVEN ODD CEILING FLOOR MROUND
 	AVERAGE AVERAGEIF AVERAGEIFS COUNT COUNTA COUNTBLANK COUNTIF COUNTIFS LARGE MAX MAXIFS MEDIAN MIN MINIFS SMALL
@@ -46,16 +47,20 @@ var known = words(`ABS ACOS ASIN ATAN ATAN2 COS COSH DEGREES EXP INT LN LOG LOG1
 
 // numeric are those of them that yield numbers.
 //
-//nolint:gochecknoglobals // a constant
+//nolint:gochecknoglobals // made once
 var numeric = words(`ABS COS EXP INT LN LOG LOG10 MOD PI POWER PRODUCT QUOTIENT RADIANS ROUND ROUNDDOWN ROUNDUP SIGN SIN SQRT SUM SUMIF SUMIFS
 	SUMPRODUCT TAN TRUNC AVERAGE AVERAGEIF AVERAGEIFS COUNT COUNTA COUNTIF COUNTIFS MAX MIN MEDIAN STDEV VAR RANK DATE DAY MONTH YEAR LEN`)
 
-func words(s string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range strings.Fields(s) {
-		set[w] = true
-	}
-	return set
+// words returns a set of words, which is made when it is first asked for: most runs of the
+// program read no workbook.
+func words(s string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		set := map[string]bool{}
+		for _, w := range strings.Fields(s) {
+			set[w] = true
+		}
+		return set
+	})
 }
 
 // What the library calculates otherwise than spreadsheets do.
@@ -228,8 +233,8 @@ func (c *calculation) study(f *formulaCell, beyond bool) {
 	for _, w := range l.words {
 		switch {
 		case strings.HasSuffix(w, "("):
-			f.unknown = f.unknown || !known[function(w)]
-			f.number = f.number && numeric[function(w)]
+			f.unknown = f.unknown || !known()[function(w)]
+			f.number = f.number && numeric()[function(w)]
 		case w == "TRUE" || w == "FALSE":
 		default:
 			named, ok := c.named(w, f.sheet)
@@ -250,7 +255,7 @@ func (c *calculation) study(f *formulaCell, beyond bool) {
 
 // asksOutside says whether a word is a function that asks a program, a server or another
 // file. A name that is not called may be that of cells.
-func asksOutside(word string) bool { return strings.HasSuffix(word, "(") && outside[function(word)] }
+func asksOutside(word string) bool { return strings.HasSuffix(word, "(") && outside()[function(word)] }
 
 // function returns the name of a function as a person writes it.
 func function(word string) string {

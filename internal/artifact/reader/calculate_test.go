@@ -99,7 +99,7 @@ func TestFormulas(t *testing.T) {
 	for f := range want {
 		list = append(list, f)
 	}
-	for name := range reader.Known {
+	for name := range reader.Known() {
 		if !slices.ContainsFunc(list, func(f string) bool { return strings.HasPrefix(f, name+"(") }) {
 			t.Errorf("%s is calculated, and no formula here begins with it", name)
 		}

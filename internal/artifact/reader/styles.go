@@ -3,6 +3,7 @@ package reader
 import (
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/xuri/excelize/v2"
 
@@ -19,14 +20,16 @@ type styles struct {
 }
 
 // builtIn are the number formats that files have no code for.
-var builtIn = map[int]string{ //nolint:gochecknoglobals // a constant
-	0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "# ?/?", 13: "# ??/??",
-	14: "mm-dd-yy", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss",
-	22: "m/d/yy h:mm", 37: "#,##0 ;(#,##0)", 38: "#,##0 ;[Red](#,##0)", 39: "#,##0.00;(#,##0.00)", 40: "#,##0.00;[Red](#,##0.00)",
-	41: `_(* #,##0_);_(* \(#,##0\);_(* "-"_);_(@_)`, 42: `_("$"* #,##0_);_("$"* \(#,##0\);_("$"* "-"_);_(@_)`,
-	43: `_(* #,##0.00_);_(* \(#,##0.00\);_(* "-"??_);_(@_)`, 44: `_("$"* #,##0.00_);_("$"* \(#,##0.00\);_("$"* "-"??_);_(@_)`,
-	45: "mm:ss", 46: "[h]:mm:ss", 47: "mmss.0", 48: "##0.0E+0", 49: "@",
-}
+var builtIn = sync.OnceValue(func() map[int]string { //nolint:gochecknoglobals // made once
+	return map[int]string{
+		0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "# ?/?", 13: "# ??/??",
+		14: "mm-dd-yy", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss",
+		22: "m/d/yy h:mm", 37: "#,##0 ;(#,##0)", 38: "#,##0 ;[Red](#,##0)", 39: "#,##0.00;(#,##0.00)", 40: "#,##0.00;[Red](#,##0.00)",
+		41: `_(* #,##0_);_(* \(#,##0\);_(* "-"_);_(@_)`, 42: `_("$"* #,##0_);_("$"* \(#,##0\);_("$"* "-"_);_(@_)`,
+		43: `_(* #,##0.00_);_(* \(#,##0.00\);_(* "-"??_);_(@_)`, 44: `_("$"* #,##0.00_);_("$"* \(#,##0.00\);_("$"* "-"??_);_(@_)`,
+		45: "mm:ss", 46: "[h]:mm:ss", 47: "mmss.0", 48: "##0.0E+0", 49: "@",
+	}
+})
 
 func (b *book) readStyles(relations map[string]relation) error {
 	b.styles.codes = map[int]string{}
@@ -84,14 +87,14 @@ func (s *styles) read(root *node) error {
 		}
 		code, own := s.codes[id]
 		if !own {
-			code = builtIn[id]
+			code = builtIn()[id]
 		}
 		f.Number = code
 		s.formats = append(s.formats, f)
 		s.dates = append(s.dates, dateCode(code) || !own && (id >= 27 && id <= 36 || id >= 50 && id <= 58))
 	}
 	if len(s.formats) == 0 {
-		s.formats, s.dates = []artifact.Format{{Number: builtIn[0]}}, []bool{false}
+		s.formats, s.dates = []artifact.Format{{Number: builtIn()[0]}}, []bool{false}
 	}
 	for _, n := range root.child("dxfs").all("dxf") {
 		var f artifact.Format
