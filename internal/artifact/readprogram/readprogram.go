@@ -12,6 +12,7 @@ import (
 	"securebench/internal/artifact"
 	"securebench/internal/artifact/reader"
 	"securebench/internal/artifact/wire"
+	"securebench/internal/bounded"
 	"securebench/internal/frame"
 )
 
@@ -92,7 +93,7 @@ func answer(head []byte, in io.Reader, out io.Writer, read Read) error {
 }
 
 func refuse(out io.Writer, why string) error {
-	_, err := out.Write(frame.Append(nil, []byte{wire.Unreadable}, []byte(why[:min(len(why), maxReason)])))
+	_, err := out.Write(frame.Append(nil, []byte{wire.Unreadable}, []byte(bounded.Text(why, maxReason))))
 	return err
 }
 
