@@ -13,7 +13,7 @@ func readDOCX(data []byte, f *artifact.File) error {
 	if err != nil {
 		return err
 	}
-	main, err := p.main("wordprocessingml.document", "text of a word processor")
+	main, err := p.main("wordprocessingml.document", "a word-processing document")
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func readPPTX(data []byte, f *artifact.File) error {
 	if err != nil {
 		return err
 	}
-	main, err := p.main("presentationml.presentation", "presentation")
+	main, err := p.main("presentationml.presentation", "a presentation")
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func openPack(data []byte) (*pack, error) {
 		return nil, err
 	}
 	if list == nil {
-		return nil, refuse("is no office file: it has no list of its parts")
+		return nil, refuse("is not an office file: it has no list of its parts")
 	}
 	for _, n := range list.nodes {
 		kind := n.attr("ContentType")
@@ -76,7 +76,7 @@ func (p *pack) main(kind, called string) (string, error) {
 		return "", refuse("has several main parts")
 	}
 	if len(parts) == 0 || !strings.HasSuffix(p.contentType(parts[0]), kind+".main+xml") {
-		return "", refuse("is no %s", called)
+		return "", refuse("is not %s", called)
 	}
 	return parts[0], nil
 }

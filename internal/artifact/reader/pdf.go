@@ -126,7 +126,7 @@ func (p *pdf) table(l *pdfLexer) (pdfDict, error) {
 		}
 		n, ok := l.value(0).(int)
 		if !ok || n < 0 || first < 0 || n > maxObjects-len(p.places) {
-			return nil, refuse("is a broken PDF: it has a table of no objects")
+			return nil, refuse("has a table of objects that is broken or too long")
 		}
 		for i := range n {
 			offset, ok1 := l.value(0).(int)

@@ -63,7 +63,7 @@ func (s *styles) read(root *node) error {
 	for _, n := range root.child("numFmts").all("numFmt") {
 		id, err := strconv.Atoi(n.attr("numFmtId"))
 		if code := n.attr("formatCode"); err != nil || len(code) > 1024 {
-			return refuse("has a number format that is none")
+			return refuse("has a number format that is not valid")
 		}
 		s.codes[id] = n.attr("formatCode")
 	}
@@ -132,7 +132,7 @@ func (s *styles) font(f *artifact.Format, n *node) error {
 	f.Bold, f.Italic, f.Underline = n.child("b").on(), n.child("i").on(), n.child("u").on()
 	f.Font = n.child("name").attr("val")
 	if len(f.Font) > 255 {
-		return refuse("has a font whose name is none")
+		return refuse("has a font whose name is too long")
 	}
 	if size, err := strconv.ParseFloat(n.child("sz").attr("val"), 64); err == nil && size > 0 && size < 1000 {
 		f.Size = size

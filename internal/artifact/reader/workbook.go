@@ -86,7 +86,7 @@ func readXLSX(data []byte, f *artifact.File) error {
 
 // open reads what the sheets share.
 func (b *book) open() error {
-	main, err := b.main("spreadsheetml.sheet", "workbook")
+	main, err := b.main("spreadsheetml.sheet", "a workbook")
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (b *book) open() error {
 		in := -1
 		if id := n.attr("localSheetId"); id != "" {
 			if in, err = strconv.Atoi(id); err != nil {
-				return refuse("has a name of no sheet")
+				return refuse("has a name whose sheet is not valid")
 			}
 		}
 		b.names = append(b.names, definedName{n.attr("name"), in, string(n.text)})
@@ -278,7 +278,7 @@ func rowNumber(raw []byte, next int) (int, error) {
 	if raw != nil {
 		var err error
 		if n, err = strconv.Atoi(string(raw)); err != nil {
-			return 0, refuse("has a row without a number")
+			return 0, refuse("has a row whose number is not valid")
 		}
 	}
 	if n < 1 || n > artifact.MaxRow {
@@ -456,7 +456,7 @@ func (b *book) value(r rawCell, isDate bool) (artifact.Value, error) {
 			return b.numeric(x, isDate), nil
 		}
 	}
-	return artifact.Value{}, refuse("has a cell whose value is none: %.40q", r.value)
+	return artifact.Value{}, refuse("has a cell with an invalid value: %.40q", r.value)
 }
 
 // numeric returns a number, or the date that it stands for.
@@ -559,7 +559,7 @@ func (b *book) readLinks(s *sheet, n *node) error {
 		}
 		first, last, ok := parseRange(h.attr("ref"))
 		if !ok || (last[0]-first[0]+1)*(last[1]-first[1]+1) > 10_000 {
-			return refuse("has a link of no cell")
+			return refuse("has a link whose range is not valid or too large")
 		}
 		for row := first[0]; row <= last[0]; row++ {
 			for column := first[1]; column <= last[1]; column++ {

@@ -80,7 +80,7 @@ func checkMember(m *zip.File) error {
 	name, folder := strings.CutSuffix(m.Name, "/")
 	switch {
 	case len(m.Name) > 1024, !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
-		return refuse("has a member whose name is no name")
+		return refuse("has a member whose name is not valid")
 	case !filepath.IsLocal(name), strings.Contains(name, `\`), filepath.ToSlash(filepath.Clean(name)) != name:
 		return refuse("has a member whose name is not that of a file below a folder: %q", bounded.Text(name, 100))
 	case folder != m.Mode().IsDir(), m.Mode().Type()&^fs.ModeDir != 0:
