@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/artifact"
 	"securebench/internal/artifact/rubric"
+	"securebench/internal/verdict"
 )
 
 // TestMetrics: the values are those of scikit-learn 1.9.1, and of Kaggle's definition for
@@ -121,6 +123,29 @@ func TestMetricAttacks(t *testing.T) {
 		if passes(t, tt.r, csvFile(t, tt.attack), want) {
 			t.Errorf("%s: the attack passes", name)
 		}
+	}
+}
+
+// TestMetricStored (A2): what is stored beside a formula is no prediction, as it is no value.
+func TestMetricStored(t *testing.T) {
+	r := parse(t, `{"type":"metric","metric":"mae","id":"id","target":"y","at_most":0.1}`)
+	truth := csvFile(t, predictions(t, "1", "2"))
+	for _, tt := range []struct {
+		cell artifact.Cell
+		want verdict.Reason
+	}{
+		{formula("1", 1, 1), ""},
+		{formula("5", 5, 1), verdict.StoredValueDiffers},
+		{formula("5", 5, nil), verdict.WrongAnswer},
+		{artifact.Cell{Formula: "NOW()", Uncomputed: true, Value: value(1)}, verdict.StoredValueDiffers},
+	} {
+		res, err := r.Compare(book(sheet("S", []any{"id", "y"}, []any{1, tt.cell}, []any{2, 2})), truth)
+		if err != nil || res.Reason != tt.want || res.Pass != (tt.want == "") {
+			t.Errorf("%+v: %+v, %v", tt.cell, res, err)
+		}
+	}
+	if _, err := r.Compare(truth, book(sheet("S", []any{"id", "y"}, []any{1, formula("5", 5, 1)}))); err == nil {
+		t.Error("a reference in doubt is compared with")
 	}
 }
 
