@@ -248,6 +248,14 @@ func TestSpreadsheetBenchRecorded(t *testing.T) {
 	if passes(t, r, book(sheet("s", []any{42})), book(sheet("S", []any{42}))) {
 		t.Error("a sheet of another name passes")
 	}
+	// Without a name, it is the first sheet, whatever the others have.
+	two := book(sheet("S", []any{42}), sheet("T", []any{41}))
+	if faults := r.Check(two); len(faults) > 0 || !passes(t, r, two, two) {
+		t.Errorf("a workbook of two sheets: %q", faults)
+	}
+	if faults := r.Check(book(sheet("S", []any{}), sheet("T", []any{41}))); len(faults) != 1 {
+		t.Errorf("a first sheet without cells: %q", faults)
+	}
 }
 
 // loaded is a recorded value: its kind and what it is.

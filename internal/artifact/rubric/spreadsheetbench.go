@@ -1,6 +1,7 @@
 package rubric
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -40,17 +41,23 @@ func readSpreadsheetBench(n *source.Node) (rule, source.Problems) {
 func (r *spreadsheetBenchRule) official() string { return spreadsheetBench }
 
 func (r *spreadsheetBenchRule) check(want *artifact.File) []string {
-	return (&cellsRule{sheet: r.sheet, areas: r.areas, what: byValue}).check(want)
+	name := r.sheet
+	if want.Workbook != nil && len(want.Workbook.Sheets) > 0 {
+		name = r.sheetIn(want.Workbook)
+	}
+	return (&cellsRule{sheet: name, areas: r.areas, what: byValue}).check(want)
+}
+
+// sheetIn is the name of the sheet that is compared: the first one unless the rubric says.
+func (r *spreadsheetBenchRule) sheetIn(reference *artifact.Workbook) string {
+	return cmp.Or(r.sheet, reference.Sheets[0].Name)
 }
 
 func (r *spreadsheetBenchRule) compare(got, want *artifact.File) (Result, error) {
 	if want.Workbook == nil || len(want.Workbook.Sheets) == 0 {
 		return Result{}, errors.New("the reference is no workbook to compare with")
 	}
-	name := r.sheet
-	if name == "" {
-		name = want.Workbook.Sheets[0].Name
-	}
+	name := r.sheetIn(want.Workbook)
 	named := func(s artifact.Sheet) bool { return s.Name == name }
 	w := slices.IndexFunc(want.Workbook.Sheets, named)
 	if w < 0 {
