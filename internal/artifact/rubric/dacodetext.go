@@ -156,10 +156,8 @@ func castTo(kind pyKind, n *node) (*node, bool) {
 			text = strconv.FormatFloat(v, 'f', -1, 64)
 		}
 		return &node{kind: '0', value: scalar{number, text, v}}, ok
-	case pyList:
-		return castToList(n)
 	}
-	return nil, false // no type that the scorer compares
+	return nil, false // no type that the scorer compares, or a list: member makes both one
 }
 
 func stringNode(s string) *node { return &node{kind: '"', value: scalar{kind: text, text: s}} }
@@ -178,24 +176,6 @@ func pyNumber(n *node) (float64, bool) {
 		return v, ok && finite(v)
 	}
 	return 0, false
-}
-
-// castToList makes a list of the characters of a text, or of the names of an object.
-func castToList(n *node) (*node, bool) {
-	out := &node{kind: '['}
-	switch n.kind {
-	case '"':
-		for _, r := range n.value.text {
-			out.items = append(out.items, *stringNode(string(r)))
-		}
-	case '{':
-		for _, name := range n.names {
-			out.items = append(out.items, *stringNode(name))
-		}
-	default:
-		return nil, false
-	}
-	return out, true
 }
 
 // same compares two values of one type.
