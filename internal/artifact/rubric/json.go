@@ -1,6 +1,7 @@
 package rubric
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (r *jsonRule) add(n *source.Node, pointer string, ignore bool) *source.Prob
 		tokens = strings.Split(pointer[1:], "/")
 	}
 	for i, t := range tokens {
-		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(t)
+		tokens[i] = unescaped.Replace(t)
 	}
 	r.patterns = append(r.patterns, pattern{pointer, tokens, ignore})
 	return nil
@@ -146,8 +147,11 @@ func under(at, token string) string {
 	return at + "/" + escaped.Replace(token)
 }
 
-// escaped writes a token as a JSON Pointer does (RFC 6901).
-var escaped = strings.NewReplacer("~", "~0", "/", "~1") //nolint:gochecknoglobals // a constant
+// escaped writes a token as a JSON Pointer does (RFC 6901), and unescaped reads it.
+var (
+	escaped   = strings.NewReplacer("~", "~0", "/", "~1") //nolint:gochecknoglobals // a constant
+	unescaped = strings.NewReplacer("~1", "/", "~0", "~") //nolint:gochecknoglobals // a constant
+)
 
 func (c *comparison) object(got, want *node, at string, patterns []pattern) bool {
 	for i, name := range want.names {
@@ -191,11 +195,11 @@ func (c *comparison) anyList(got, want *node, at string, patterns []pattern) boo
 		return c.add("%s has %d elements, not %d", place(at), len(got.items), len(want.items))
 	}
 	u := unordered{got: c.rule.items(got, patterns), want: c.rule.items(want, patterns), what: place(at) + ": element"}
-	u.near = func(index int) []leniency {
-		var f flat
-		f.add(c.rule, &want.items[index], elements(patterns))
-		return slices.Repeat([]leniency{c.rule.leniency}, len(f.numbers))
+	numbers := make([]int, len(u.want)) // of the elements in their order, which u changes
+	for i, w := range u.want {
+		numbers[i] = len(w.numbers)
 	}
+	u.near = func(index int) []leniency { return slices.Repeat([]leniency{c.rule.leniency}, numbers[index]) }
 	u.compare(&c.differences)
 	return !c.more
 }
@@ -257,7 +261,7 @@ func (f *flat) addList(r *jsonRule, n *node, patterns []pattern) {
 		parts[i].add(r, &n.items[i], elements(patterns))
 	}
 	slices.SortFunc(parts, func(a, b flat) int {
-		return cmp.Or(slices.Compare(a.key, b.key), slices.Compare(a.numbers, b.numbers))
+		return cmp.Or(bytes.Compare(a.key, b.key), slices.Compare(a.numbers, b.numbers))
 	})
 	for _, p := range parts {
 		f.key, f.numbers = append(f.key, p.key...), append(f.numbers, p.numbers...)

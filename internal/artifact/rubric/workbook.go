@@ -121,8 +121,11 @@ func conditionParts() []aspect[artifact.Condition] {
 
 // rangeForm is a range in the form in which ranges are compared.
 func rangeForm(s string) string {
-	return strings.ToUpper(strings.NewReplacer("$", "", "'", "", " ", "").Replace(strings.TrimPrefix(s, "=")))
+	return strings.ToUpper(bareRange.Replace(strings.TrimPrefix(s, "=")))
 }
+
+// bareRange removes signs for absolute cells, quotes and blanks.
+var bareRange = strings.NewReplacer("$", "", "'", "", " ", "") //nolint:gochecknoglobals // a constant
 
 func (r *workbookRule) official() string { return "" }
 
