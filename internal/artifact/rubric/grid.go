@@ -72,7 +72,10 @@ func sheetOf(w *artifact.Workbook, name string) (*artifact.Sheet, error) {
 	return only, nil
 }
 
-func isFilled(c artifact.Cell) bool { return c.Formula != "" || ofValue(c.Value).kind != nothing }
+// isFilled reports whether a cell has a formula or a value that is not nothing.
+func isFilled(c artifact.Cell) bool {
+	return c.Formula != "" || c.Value.Kind != artifact.Empty && (c.Value.Kind != artifact.String || c.Value.Text != "")
+}
 
 // gridOfSheet is a sheet as a table: its first row that is not blank is the header.
 func gridOfSheet(s *artifact.Sheet) (grid, error) {

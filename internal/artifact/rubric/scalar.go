@@ -172,17 +172,14 @@ func (l leniency) near(got, want float64) bool {
 	if got == want {
 		return true
 	}
-	d, size := math.Abs(got-want), max(math.Abs(got), math.Abs(want))
-	if l.tolerance == nil && l.relative == nil {
-		switch {
-		case want == 0:
-			return d <= nearZero
-		case size < exact && got == math.Trunc(got) && want == math.Trunc(want):
-			return false
-		}
-		return d <= nearly*math.Abs(want)
+	reach, size := l.reach(want), max(math.Abs(got), math.Abs(want))
+	switch {
+	case l.tolerance != nil || l.relative != nil:
+		reach += rounding * size
+	case size < exact && got == math.Trunc(got) && want == math.Trunc(want):
+		return false
 	}
-	return d <= l.reach(want)+rounding*size
+	return math.Abs(got-want) <= reach
 }
 
 // reach is how far from the reference's number a candidate's may be.
