@@ -55,11 +55,7 @@ func (r *dacodeTable) compare(got, want *artifact.File) (Result, error) {
 		return fail("the file has no rows"), nil
 	}
 	rows := got.Table.Rows[1:min(len(got.Table.Rows), dacodeRows+1)]
-	columns := all(len(rows[0]), 0)
-	for i := range columns {
-		columns[i] = i
-	}
-	f := newFrame(rows, columns)
+	f := newFrame(rows, places(len(rows[0])))
 	left := len(gold)
 	found := make([]bool, len(gold))
 	for c := range f.kinds {
@@ -111,10 +107,7 @@ func (r *dacodeTable) gold(want *artifact.File) ([]vector, error) {
 // first column with it, then the next.
 func (r *dacodeTable) counted(header []string) (out []int, err error) {
 	if r.columns == nil {
-		for i := range header {
-			out = append(out, i)
-		}
-		return out, nil
+		return places(len(header)), nil
 	}
 	seen := map[string]int{}
 	for _, name := range r.columns {

@@ -94,10 +94,7 @@ func (p *dataReader) members(n *node, depth int) error {
 
 // sortMembers puts the members in the order of their names.
 func (n *node) sortMembers() {
-	order := all(len(n.names), 0)
-	for i := range order {
-		order[i] = i
-	}
+	order := places(len(n.names))
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(n.names[a], n.names[b]) })
 	names, items := make([]string, len(order)), make([]node, len(order))
 	for i, at := range order {

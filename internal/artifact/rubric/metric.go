@@ -282,10 +282,7 @@ func (r *metricRule) check(want *artifact.File) []string {
 	if err != nil || w.rows == 0 {
 		return nil // the comparison with itself says so
 	}
-	p := &predictions{got: constant(w, r.name), want: w, row: all(w.rows, 0)}
-	for i := range p.row {
-		p.row[i] = i
-	}
+	p := &predictions{got: constant(w, r.name), want: w, row: places(w.rows)}
 	if v, err := r.metric.score(r, p); err == nil && finite(v) && r.reached(v) {
 		return []string{fmt.Sprintf("the same prediction in every row would pass: %s is %s", r.name, floatText(v))}
 	}
@@ -384,9 +381,9 @@ func r2(guess, truth []float64) (float64, error) {
 // negative one. Equal ones count half.
 func auc(guess, truth []float64) (float64, error) {
 	positives := 0.0
-	order := all(len(truth), 0)
-	for i, t := range truth {
-		if order[i] = i; t != 0 && t != 1 {
+	order := places(len(truth))
+	for _, t := range truth {
+		if t != 0 && t != 1 {
 			return 0, truthError{"has something other than 0 and 1"}
 		}
 		positives += t

@@ -156,10 +156,7 @@ func newMatching(u *unordered, got, want []item) *matching {
 			fewest, m.column, m.order = n, c, order
 		}
 	}
-	m.left, m.right = make([]int, len(got)+2), make([]int, len(got)+2)
-	for i := range m.left {
-		m.left[i], m.right[i] = i, i
-	}
+	m.left, m.right = places(len(got)+2), places(len(got)+2)
 	return m
 }
 
@@ -171,12 +168,18 @@ func all(n, v int) []int {
 	return out
 }
 
+// places are the numbers from 0 to n-1.
+func places(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
 // sorted is the order of the candidate's items by one number.
 func (m *matching) sorted(c int) []int {
-	order := make([]int, len(m.got))
-	for i := range order {
-		order[i] = i
-	}
+	order := places(len(m.got))
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(m.got[a].numbers[c], m.got[b].numbers[c]) })
 	return order
 }
