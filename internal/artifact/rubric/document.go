@@ -23,10 +23,10 @@ func readDocument(n *source.Node) (rule, source.Problems) {
 	r := &documentRule{paragraphs: true, tables: true}
 	var ps source.Problems
 	ps.Closed(n, "a rubric of type document", "type", "paragraphs", "tables", "pages", "per_page", "styles", "ignore_case", "tolerance", "relative_tolerance")
-	source.Optional(&ps, n, "paragraphs", &r.paragraphs, boolean)
-	source.Optional(&ps, n, "tables", &r.tables, boolean)
-	source.Optional(&ps, n, "pages", &r.pages, boolean)
-	source.Optional(&ps, n, "per_page", &r.perPage, boolean)
+	source.Optional(&ps, n, "paragraphs", &r.paragraphs, (*source.Node).Boolean)
+	source.Optional(&ps, n, "tables", &r.tables, (*source.Node).Boolean)
+	source.Optional(&ps, n, "pages", &r.pages, (*source.Node).Boolean)
+	source.Optional(&ps, n, "per_page", &r.perPage, (*source.Node).Boolean)
 	source.Optional(&ps, n, "styles", &r.styles, texts)
 	r.read(&ps, n, "")
 	r.ignoreSpace = true

@@ -35,9 +35,6 @@ func share(n *source.Node, what string) (*float64, *source.Problem) {
 	return nil, source.Problemf(n.Pos, "%s must be a number that is 0 or more, not %s", what, n.JSON())
 }
 
-// boolean reads true or false.
-func boolean(n *source.Node, what string) (bool, *source.Problem) { return n.Boolean(what) }
-
 // texts reads a list of strings that are not empty.
 func texts(n *source.Node, what string) ([]string, *source.Problem) {
 	if n.Kind != source.List || len(n.Items) == 0 {
@@ -57,8 +54,8 @@ func texts(n *source.Node, what string) ([]string, *source.Problem) {
 func (l *leniency) read(ps *source.Problems, n *source.Node, at string) {
 	source.Optional(ps, n, at+"tolerance", &l.tolerance, share)
 	source.Optional(ps, n, at+"relative_tolerance", &l.relative, share)
-	source.Optional(ps, n, at+"ignore_case", &l.ignoreCase, boolean)
-	source.Optional(ps, n, at+"ignore_space", &l.ignoreSpace, boolean)
+	source.Optional(ps, n, at+"ignore_case", &l.ignoreCase, (*source.Node).Boolean)
+	source.Optional(ps, n, at+"ignore_space", &l.ignoreSpace, (*source.Node).Boolean)
 }
 
 // leniencyKeys are the keys that a leniency is read from, and more.

@@ -76,7 +76,7 @@ func readColumn(ps *source.Problems, n *source.Node, name string, rule columnRul
 		rule.ignore = false // what is named is compared
 	}
 	rule.read(ps, n, "columns."+name+".")
-	source.Optional(ps, n, "columns."+name+".ignore", &rule.ignore, boolean)
+	source.Optional(ps, n, "columns."+name+".ignore", &rule.ignore, (*source.Node).Boolean)
 	return rule
 }
 

@@ -28,8 +28,8 @@ func readText(n *source.Node) (rule, source.Problems) {
 	source.Optional(&ps, n, "order", &r.order, one(asIs, anyOrder))
 	source.Optional(&ps, n, "contains", &r.contains, phrases)
 	source.Optional(&ps, n, "lacks", &r.lacks, phrases)
-	source.Optional(&ps, n, "ignore_case", &r.ignoreCase, boolean)
-	source.Optional(&ps, n, "ignore_space", &r.ignoreSpace, boolean)
+	source.Optional(&ps, n, "ignore_case", &r.ignoreCase, (*source.Node).Boolean)
+	source.Optional(&ps, n, "ignore_space", &r.ignoreSpace, (*source.Node).Boolean)
 	if n.Get("order") != nil && r.compareAs != "lines" {
 		ps.Add(n.Pos, "add compare: lines", "a rubric of type text has order, which is that of lines")
 	}

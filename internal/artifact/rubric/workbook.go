@@ -26,9 +26,9 @@ func readWorkbook(n *source.Node) (rule, source.Problems) {
 	source.Optional(&ps, n, "charts", &r.charts, allOr(namesOf(chartParts())))
 	source.Optional(&ps, n, "pivot_tables", &r.pivots, allOr(namesOf(pivotParts())))
 	source.Optional(&ps, n, "conditional_formats", &r.conditions, allOr(namesOf(conditionParts())))
-	source.Optional(&ps, n, "filters", &r.filters, boolean)
-	source.Optional(&ps, n, "frozen", &r.frozen, boolean)
-	source.Optional(&ps, n, "sheets", &r.sheets, boolean)
+	source.Optional(&ps, n, "filters", &r.filters, (*source.Node).Boolean)
+	source.Optional(&ps, n, "frozen", &r.frozen, (*source.Node).Boolean)
+	source.Optional(&ps, n, "sheets", &r.sheets, (*source.Node).Boolean)
 	if len(ps) == 0 && r.charts == nil && r.pivots == nil && r.conditions == nil && !r.filters && !r.frozen && !r.sheets {
 		ps.Add(n.Pos, "such as charts: true", "a rubric of type workbook compares nothing")
 	}
