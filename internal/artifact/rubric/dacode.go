@@ -125,7 +125,7 @@ func (r *dacodeTable) counted(header []string) (out []int, err error) {
 type py struct {
 	kind   pyKind
 	number float64
-	text   string // of a string, or what str returns
+	text   string // of a string, or what str returns, which is needed to sort
 }
 
 type pyKind uint8
@@ -216,8 +216,8 @@ func pyFloatOf(s string) (float64, bool) {
 	return v, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// value is a field of a column.
-func (f *frame) value(row, i int) py {
+// value is a field of a column, of a number with what str returns if that is asked for.
+func (f *frame) value(row, i int, written bool) py {
 	s := f.rows[row][f.columns[i]]
 	if isNA(s) {
 		return py{}
@@ -225,11 +225,19 @@ func (f *frame) value(row, i int) py {
 	switch f.kinds[i] {
 	case pyInt, pyFloat:
 		v, _ := pyFloatOf(s)
-		if f.kinds[i] == pyInt && !f.floats {
-			n, _ := strconv.ParseInt(strings.Trim(s, " \t"), 10, 64)
-			return py{pyInt, v, strconv.FormatInt(n, 10)}
+		out := py{kind: pyFloat, number: v}
+		isInt := f.kinds[i] == pyInt && !f.floats
+		if isInt {
+			out.kind = pyInt
 		}
-		return py{pyFloat, v, floatText(v)}
+		switch {
+		case written && isInt:
+			n, _ := strconv.ParseInt(strings.Trim(s, " \t"), 10, 64)
+			out.text = strconv.FormatInt(n, 10)
+		case written:
+			out.text = floatText(v)
+		}
+		return out
 	case pyBool:
 		return pyTruth(strings.EqualFold(s, "true"))
 	}
@@ -270,7 +278,7 @@ type vector struct {
 func (f *frame) vector(i int, sorted bool) vector {
 	v := vector{column: f.columns[i], plain: make([]py, len(f.rows)), rounded: make([]py, len(f.rows))}
 	for row := range f.rows {
-		x := f.value(row, i)
+		x := f.value(row, i, sorted)
 		v.plain[row], v.rounded[row] = x, x
 		switch x.kind {
 		case pyFloat:
@@ -279,7 +287,10 @@ func (f *frame) vector(i int, sorted bool) vector {
 				return v
 			}
 			r := math.RoundToEven(x.number/dacodeTolerance) * dacodeTolerance
-			v.rounded[row] = py{pyFloat, r, floatText(r)}
+			v.rounded[row] = py{kind: pyFloat, number: r}
+			if sorted {
+				v.rounded[row].text = floatText(r)
+			}
 		case pyStr:
 			v.rounded[row].text = strings.ToLower(textmatch.Strip(x.text))
 		}
