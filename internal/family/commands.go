@@ -4,8 +4,28 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"securebench/internal/sandbox"
 )
+
+// Argv reads a command of a row: a list is run as it is, a string as the last argument of
+// a shell, which is /bin/sh -c unless another is given.
+func Argv(v jsontext.Value, shell ...string) ([]string, bool) {
+	var one string
+	var many []string
+	if len(shell) == 0 {
+		shell = []string{"/bin/sh", "-c"}
+	}
+	switch {
+	case v.Kind() == '"' && json.Unmarshal(v, &one) == nil:
+		return append(slices.Clip(shell), one), one != ""
+	case v.Kind() == '[' && json.Unmarshal(v, &many) == nil:
+		return many, len(many) > 0
+	}
+	return nil, false
+}
 
 // Commands is the operator's decision on the dangerous commands that checkers
 // ask for. The zero value denies all.

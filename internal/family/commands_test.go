@@ -8,6 +8,27 @@ import (
 	"securebench/internal/sandbox"
 )
 
+// TestArgv: a list is the command, a string is one for a shell; what is empty is neither.
+func TestArgv(t *testing.T) {
+	for in, want := range map[string][]string{
+		`["a", "b c"]`: {"a", "b c"},
+		`"a b"`:        {"/bin/sh", "-c", "a b"},
+		`""`:           nil,
+		`[]`:           nil,
+		`["a", 1]`:     nil,
+		`{"a": 1}`:     nil,
+		`null`:         nil,
+		``:             nil,
+	} {
+		if got, ok := family.Argv([]byte(in)); ok != (want != nil) || ok && !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %t", in, got, ok)
+		}
+	}
+	if got, _ := family.Argv([]byte(`"a"`), "bash", "-lc"); !slices.Equal(got, []string{"bash", "-lc", "a"}) {
+		t.Errorf("by another shell: %q", got)
+	}
+}
+
 // TestPermit: the operator's word counts, and silence denies.
 func TestPermit(t *testing.T) {
 	chroot := []string{"chroot"}

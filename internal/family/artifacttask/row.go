@@ -292,7 +292,7 @@ func solution(v task.EvaluatorView) (family.Solution, bool) {
 		if json.Unmarshal(own.Value, &s) != nil {
 			return family.Solution{}, false
 		}
-		if argv, ok := argvOf(s.Command); ok {
+		if argv, ok := family.Argv(s.Command); ok {
 			return family.Solution{Command: argv}, true
 		}
 		return files(outputs, s.Path), s.Path != ""
@@ -322,19 +322,6 @@ func files(outputs []output, from string) family.Solution {
 		out.Files[o.Path] = path.Join(from, o.Path)
 	}
 	return out
-}
-
-// argvOf reads a command: a list is run as it is, a string by a shell.
-func argvOf(v jsontext.Value) ([]string, bool) {
-	var one string
-	var many []string
-	switch {
-	case v.Kind() == '"' && json.Unmarshal(v, &one) == nil:
-		return []string{"/bin/sh", "-c", one}, one != ""
-	case v.Kind() == '[' && json.Unmarshal(v, &many) == nil:
-		return many, len(many) > 0
-	}
-	return nil, false
 }
 
 // typesOf names the types of files, each once.

@@ -53,9 +53,8 @@ type row struct {
 	policy           policy.Policy
 }
 
-// shell is what runs a command that a row states as a string, as in the
-// reference.
-func shell(command string) []string { return []string{"sh", "-lc", command} }
+// argvOf reads a command; the shell is that of the reference.
+func argvOf(v jsontext.Value) ([]string, bool) { return family.Argv(v, "sh", "-lc") }
 
 // readRow takes a row from the lanes that the test sandbox may see. The
 // failure says that the row cannot be scored.
@@ -87,19 +86,6 @@ func readRow(c family.Case) (row, *family.Failure) {
 	}
 	r.policy = policy.Policy{AllowPaths: p.Allow, AllowSensitivePaths: p.Sensitive, PreservedPaths: p.Preserved, Drop: p.OnDenied == "drop"}
 	return r, nil
-}
-
-// argvOf reads a command: a list is run as it is, a string by a shell.
-func argvOf(v jsontext.Value) ([]string, bool) {
-	var one string
-	var many []string
-	switch {
-	case v.Kind() == '"' && json.Unmarshal(v, &one) == nil:
-		return shell(one), one != ""
-	case v.Kind() == '[' && json.Unmarshal(v, &many) == nil:
-		return many, len(many) > 0
-	}
-	return nil, false
 }
 
 // patchText reads a patch: a string, or an object that holds it. A missing

@@ -123,7 +123,7 @@ func readRow(v task.SandboxView) (row, *family.Failure) {
 		}
 	}
 	var ok bool
-	if r.argv, ok = argvOf(spec.Command); !ok && r.form == formCommand {
+	if r.argv, ok = family.Argv(spec.Command); !ok && r.form == formCommand {
 		return row{}, &family.Failure{Reason: verdict.NoVerifier, Message: "the row's checker has no command"}
 	}
 	var capture, start, needed jsontext.Value
@@ -155,19 +155,6 @@ func clean(p string) string {
 		return ""
 	}
 	return path.Clean(p)
-}
-
-// argvOf reads a command: a list is run as it is, a string by a shell.
-func argvOf(v jsontext.Value) ([]string, bool) {
-	var one string
-	var many []string
-	switch {
-	case v.Kind() == '"' && json.Unmarshal(v, &one) == nil:
-		return []string{"/bin/sh", "-c", one}, one != ""
-	case v.Kind() == '[' && json.Unmarshal(v, &many) == nil:
-		return many, len(many) > 0
-	}
-	return nil, false
 }
 
 // captured reads eval.capture; a missing one is the workspace.
@@ -202,10 +189,10 @@ func serviceOf(v jsontext.Value) (*service, bool) {
 		s.timeout = time.Duration(spec.Timeout * float64(time.Second))
 	}
 	var ok bool
-	if s.argv, ok = argvOf(spec.Command); !ok {
+	if s.argv, ok = family.Argv(spec.Command); !ok {
 		return nil, false
 	}
-	s.ready, ok = argvOf(spec.Ready.Command)
+	s.ready, ok = family.Argv(spec.Ready.Command)
 	return s, ok || s.port > 0 || s.url != ""
 }
 
@@ -267,7 +254,7 @@ func solution(v task.EvaluatorView) (family.Solution, bool) {
 	if !ok || json.Unmarshal(found.Value, &spec) != nil {
 		return family.Solution{}, false
 	}
-	if argv, ok := argvOf(spec.Command); ok {
+	if argv, ok := family.Argv(spec.Command); ok {
 		return family.Solution{Command: argv}, true
 	}
 	if spec.Path == "" {
