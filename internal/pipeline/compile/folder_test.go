@@ -192,6 +192,16 @@ func TestFolderLanes(t *testing.T) {
 			`tasks/add/task.yaml:4:17: assets[0].path "../orders/tests" contains ".." (write a relative path with forward slashes)`},
 		"a checker that is public": {"family: terminal_task\ninput: {instructions: {path: solution.py}}\neval: {checker: {source: script, path: solution.py}}\n",
 			"tasks/add/task.yaml:3:40: eval.checker.path names what input.instructions.path names in the other lane (keep public and hidden files apart)"},
+		"a public text of a file in a list": {artifact("{path: data/one.txt}", "[{path: solution.py}, {path: data/one.txt}]", ""),
+			"tasks/add/task.yaml:3:79: eval.reference_artifact[1].path names what input.brief.path names in the other lane (keep public and hidden files apart)"},
+		"an asset of a file in a list": {artifact("b", "[{path: data/one.txt}]", "assets: [{path: data}]\n"),
+			"tasks/add/task.yaml:4:10: assets[0] names what eval.reference_artifact[0].path names in the other lane (keep public and hidden files apart)"},
+		"a public text of a file in a list, from above": {artifact("{path: solution.py}", "[{path: add/solution.py}]", ""),
+			`tasks/add/task.yaml:3:58: task 'add' (artifact_task).eval.reference_artifact[0].path "add/add/solution.py" does not exist (put it below tasks/ beside the manifest)`},
+		"the task in a list": {artifact("b", "[{path: task.yaml}]", ""),
+			"tasks/add/task.yaml:3:58: eval.reference_artifact[0].path reaches task.yaml, which has the answers (name a file or folder beside it)"},
+		"another task in a list": {artifact("b", "[{path: orders/orders.csv}]", ""),
+			`tasks/add/task.yaml:3:58: task 'add' (artifact_task).eval.reference_artifact[0].path "add/orders/orders.csv" does not exist (put it below tasks/ beside the manifest)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,6 +222,24 @@ func TestFolderLanes(t *testing.T) {
 				t.Errorf("the agent of %s sees %s", k.ID(), r.Value)
 			}
 		}
+	}
+}
+
+// artifact is a task of a text, with references.
+func artifact(brief, references, more string) string {
+	return "family: artifact_task\ninput: {brief: " + brief + ", output_spec: {type: text, path: out.txt}}\neval: {rubric: {type: text}, reference_artifact: " + references + "}\n" + more
+}
+
+// TestFolderLists: files that a list names are files of their lane, as those of other values.
+func TestFolderLists(t *testing.T) {
+	t.Parallel()
+	inFolder := folder(t, map[string]string{"tasks/a/task.yaml": artifact("b", "[{path: one.txt}, {path: deep/two.txt}]", "assets: [{path: in.txt}]\n"),
+		"tasks/a/one.txt": "1", "tasks/a/deep/two.txt": "2", "tasks/a/in.txt": "in"})
+	inLines := folder(t, map[string]string{"tasks.jsonl": `{"id":"a","family":"artifact_task","input":{"brief":"b","output_spec":{"type":"text","path":"out.txt"}},"eval":{"rubric":{"type":"text"},"reference_artifact":[{"path":"a/one.txt"},{"path":"a/deep/two.txt"}]},"assets":[{"path":"a/in.txt","mount":"in.txt"}]}` + "\n",
+		"hidden/a/one.txt": "1", "hidden/a/deep/two.txt": "2", "assets/a/in.txt": "in"})
+	same(t, inLines, inFolder)
+	if a, b := loaded(t, inLines), loaded(t, inFolder); a.Digests != b.Digests || len(b.EvalFiles) != 2 {
+		t.Errorf("the folder has %+v and %v\nwant %+v", b.Digests, b.EvalFiles, a.Digests)
 	}
 }
 

@@ -25,7 +25,7 @@ type TextPlace struct {
 	// of its files' texts by their names below it.
 	Folder bool
 	// File says that there is no text: the value is the path of a file that stays one, or an
-	// object with such a path.
+	// object with such a path. The object may be in a list.
 	File bool
 }
 
@@ -136,14 +136,22 @@ type resolution struct {
 
 // at follows a place from its element i on.
 func (r *resolution) at(n *source.Node, place TextPlace, i int, what string, lane *textLane) error {
-	if i == len(place.Path) && place.File {
+	switch {
+	case i == len(place.Path) && place.File:
 		r.file(n, what)
 		return nil
-	}
-	if i == len(place.Path) {
+	case i == len(place.Path):
 		return r.text(n, place.Folder, what, lane)
 	}
 	name := place.Path[i]
+	if place.File && i == len(place.Path)-1 && n.Kind == source.List {
+		for j, item := range n.Items {
+			if named := item.Get(name); named != nil {
+				r.file(named, fmt.Sprintf("%s[%d].%s", what, j, name))
+			}
+		}
+		return nil
+	}
 	if name != "*" {
 		if below := n.Get(name); below != nil {
 			return r.at(below, place, i+1, what+"."+name, lane)
