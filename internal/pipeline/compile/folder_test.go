@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -240,6 +241,28 @@ func TestFolderLists(t *testing.T) {
 	same(t, inLines, inFolder)
 	if a, b := loaded(t, inLines), loaded(t, inFolder); a.Digests != b.Digests || len(b.EvalFiles) != 2 {
 		t.Errorf("the folder has %+v and %v\nwant %+v", b.Digests, b.EvalFiles, a.Digests)
+	}
+}
+
+// TestFolderTexts: a text that tests may see stays one, whatever it says; what is an object with
+// a path is a file.
+func TestFolderTexts(t *testing.T) {
+	t.Parallel()
+	const pair = "family: preference_pair\ninput: {prompt: p, candidate_a: a, candidate_b: b}\neval: {preference: A, orders: both}\n"
+	const tool = "family: tool_call\ninput: {prompt: p, tools: [{name: f, parameters: {}}]}\neval: {expected_calls: [{name: f}], initial_state: {path: s.json, read_only: true}}\n"
+	const browser = "family: browser_task\ninput: {start: a}\neval: {credentials: name, success_check: {path: x}}\n"
+	p := loaded(t, folder(t, map[string]string{"tasks/a/task.yaml": pair, "tasks/b/task.yaml": tool, "tasks/b/s.json": "{}", "tasks/c/task.yaml": browser}))
+	var got []string
+	for row, err := range p.Rows(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(row.Eval.JSON()))
+	}
+	want := []string{`{"preference":"A","orders":"both"}`, `{"expected_calls":[{"name":"f"}],"initial_state":{"path":"b/s.json","read_only":true}}`,
+		`{"credentials":"name","success_check":{"path":"x"}}`}
+	if !slices.Equal(got, want) {
+		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

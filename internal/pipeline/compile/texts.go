@@ -43,7 +43,7 @@ func filesOf(f family.Family) (out []pack.TextPlace) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.Lanes)) {
 		if f.Lanes[key] == task.EvaluationInputs {
-			out = append(out, pack.TextPlace{Path: []string{"eval", key}, File: true})
+			out = append(out, pack.TextPlace{Path: []string{"eval", key}, Reference: true})
 		}
 	}
 	return out

@@ -24,9 +24,12 @@ type TextPlace struct {
 	// Folder says that the path may also be that of a folder, which stands for an object
 	// of its files' texts by their names below it.
 	Folder bool
-	// File says that there is no text: the value is the path of a file that stays one, or an
-	// object with such a path. The object may be in a list.
+	// File says that there is no text: the value is the path of a file that stays one. Its
+	// object may be in a list.
 	File bool
+	// Reference says that there is no text: the value names such a file if it is an object with
+	// its path, as [IsFileReference] says, and is data otherwise.
+	Reference bool
 }
 
 // Texts returns the places of a family's texts. A nil one has none.
@@ -140,6 +143,11 @@ func (r *resolution) at(n *source.Node, place TextPlace, i int, what string, lan
 	case i == len(place.Path) && place.File:
 		r.file(n, what)
 		return nil
+	case i == len(place.Path) && place.Reference:
+		if IsFileReference(n) {
+			r.file(n.Get("path"), what+".path")
+		}
+		return nil
 	case i == len(place.Path):
 		return r.text(n, place.Folder, what, lane)
 	}
@@ -181,9 +189,6 @@ func (r *resolution) withAssets(row *Row) []use {
 
 // file puts the task's folder in front of the path of an evaluation file.
 func (r *resolution) file(n *source.Node, what string) {
-	if IsFileReference(n) {
-		n, what = n.Get("path"), what+".path"
-	}
 	if r.below == "" || n.Kind != source.String || pathFault(n.Text) != "" || strings.TrimSpace(n.Text) == "" {
 		return // what is wrong is reported with the rules of the family
 	}
