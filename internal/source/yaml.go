@@ -15,8 +15,11 @@ import (
 	"securebench/internal/lazyregexp"
 )
 
-// maxYAMLNodes is the maximum number of nodes after aliases are resolved.
-const maxYAMLNodes = 20_000
+// The bounds of a document after aliases are resolved.
+const (
+	maxYAMLNodes = 20_000
+	maxYAMLBytes = 16 << 20 // of keys and scalars
+)
 
 // ParseYAML reads exactly one YAML document. Errors are [*Problem], joined if
 // there are several. Aliases are resolved; merge keys ("<<") and keys that are
@@ -111,6 +114,7 @@ func lineOf(data []byte, n int) string {
 type yamlReader struct {
 	file  string
 	nodes int
+	bytes int // of keys and scalars
 }
 
 func (y *yamlReader) pos(in *yaml.Node) Pos {
@@ -123,6 +127,8 @@ func (y *yamlReader) node(in *yaml.Node, depth int) (*Node, error) {
 	switch {
 	case y.nodes > maxYAMLNodes:
 		return nil, Problemf(n.Pos, "the document has more than %d values, aliases resolved", maxYAMLNodes)
+	case !y.counts(in):
+		return nil, Problemf(n.Pos, "the document has more than %d bytes, aliases resolved", maxYAMLBytes)
 	case depth > maxDepth:
 		return nil, Problemf(n.Pos, "nesting is deeper than %d", maxDepth)
 	}
@@ -145,6 +151,12 @@ func (y *yamlReader) node(in *yaml.Node, depth int) (*Node, error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// counts adds the bytes of a key or a scalar, and reports whether there is room for them.
+func (y *yamlReader) counts(in *yaml.Node) bool {
+	y.bytes += len(in.Value)
+	return y.bytes <= maxYAMLBytes
 }
 
 func (y *yamlReader) items(n *Node, in *yaml.Node, depth int) error {
@@ -171,6 +183,8 @@ func (y *yamlReader) fields(n *Node, in *yaml.Node, depth int) error {
 			return Problemf(at, "keys must be plain strings")
 		case seen[k.Value]:
 			return Problemf(at, "duplicate key %q", k.Value)
+		case !y.counts(k):
+			return Problemf(at, "the document has more than %d bytes, aliases resolved", maxYAMLBytes)
 		}
 		seen[k.Value] = true
 		v, err := y.node(in.Content[i+1], depth+1)

@@ -122,6 +122,19 @@ func TestAliasBomb(t *testing.T) {
 	if _, err := source.ParseYAML("f", []byte(bomb(2))); err != nil {
 		t.Errorf("the twin gave %v", err)
 	}
+	texts := func(aliases int) []byte {
+		return []byte("a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a, ", aliases) + "]\n")
+	}
+	if _, err := source.ParseYAML("f", texts(15)); err == nil || !strings.Contains(err.Error(), ": the document has more than 16777216 bytes, aliases resolved") {
+		t.Errorf("a bomb of texts gave %v", err)
+	}
+	if _, err := source.ParseYAML("f", texts(14)); err != nil {
+		t.Errorf("its twin gave %v", err)
+	}
+	keys := "a: &a {" + strings.Repeat("k", 1<<20) + ": 1}\nb: [" + strings.Repeat("*a, ", 15) + "]\n"
+	if _, err := source.ParseYAML("f", []byte(keys)); err == nil || !strings.Contains(err.Error(), "bytes, aliases resolved") {
+		t.Errorf("a bomb of keys gave %v", err)
+	}
 	if _, err := source.ParseYAML("f", []byte("a: &a [*a]\n")); err == nil {
 		t.Error("an alias to itself was accepted")
 	}
