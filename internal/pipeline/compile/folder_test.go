@@ -305,6 +305,20 @@ func TestFolderMistakes(t *testing.T) {
 			}
 		})
 	}
+	t.Run("too large", func(t *testing.T) {
+		t.Parallel()
+		// 3 MB of control characters, which a line writes with six bytes each.
+		zeros := "family: short_answer\ninput: {question: q}\neval: {accepted_answers: [a]}\nmetadata: {a: \"" + strings.Repeat(`\0`, 3_000_000/2) + "\", b: *a}\n"
+		zeros = strings.Replace(zeros, "{a: ", "{a: &a ", 1)
+		loc, err := pack.Locate(folder(t, map[string]string{"tasks/a/task.yaml": zeros}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "tasks/a/task.yaml:1:1: the task has 18000120 bytes as a line, with the files that it names, more than 16777216 (split the task, or make the data where it is used)"
+		if _, errs, _ := load(t, loc); errs != want {
+			t.Errorf("got  %s\nwant %s", errs, want)
+		}
+	})
 	t.Run("link", func(t *testing.T) {
 		t.Parallel()
 		files := twoTasks()

@@ -152,10 +152,13 @@ func readTask(t *textReader, loc Location, name string, index int) (r read, err 
 	if len(p.errs) == 0 {
 		below := *t
 		below.below = name
-		p.errs, err = below.resolve(&p.row, root)
+		p.errs, err = below.resolve(&p.row)
 	}
 	p.row.Raw = root.JSON()
 	p.row.Whole = p.row.Raw
+	if err == nil && len(p.errs) == 0 {
+		p.bounded(p.row.Raw, "the task has %d bytes as a line, with the files that it names, more than %d")
+	}
 	return read{p.row, p.errs, p.warnings}, err
 }
 

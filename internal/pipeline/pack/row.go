@@ -45,7 +45,11 @@ func parseRow(t *textReader, at source.Pos, index int, raw []byte) (row Row, err
 	}
 	p.read(root)
 	if len(p.errs) == 0 {
-		p.errs, err = t.resolve(&p.row, root)
+		p.errs, err = t.resolve(&p.row)
+	}
+	if p.row.files && err == nil && len(p.errs) == 0 {
+		p.row.Whole = root.JSON()
+		p.bounded(p.row.Whole, "the row has %d bytes with the files that it names, more than %d")
 	}
 	return p.row, p.errs, p.warnings, err
 }
@@ -79,6 +83,13 @@ func (p *rowReader) read(root *source.Node) {
 	p.row.Metadata = p.object(root, "metadata")
 	p.row.Environment = merge(p.m.Environment, p.object(root, "environment"))
 	p.assets(root)
+}
+
+// bounded refuses a row that would be longer than a line may be.
+func (p *rowReader) bounded(line []byte, format string) {
+	if len(line) > maxLine {
+		p.errs.Add(p.row.Pos, fixLarge, format, len(line), maxLine)
+	}
 }
 
 // rowKeys are the keys of a row, in the order of the format.

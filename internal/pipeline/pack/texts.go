@@ -35,6 +35,9 @@ type TextPlace struct {
 // Texts returns the places of a family's texts. A nil one has none.
 type Texts func(family string) []TextPlace
 
+// fixLarge is what to do about a row that is too large.
+const fixLarge = "split the task, or make the data where it is used"
+
 // maxTextFiles is how many files a folder of texts may have.
 const maxTextFiles = 1024
 
@@ -98,9 +101,9 @@ func (t *textReader) expect(public, eval map[string]string) {
 	}
 }
 
-// resolve puts the texts of files where a row names them. root is the whole row. An err is a
-// [*ChangedError], or a file that cannot be read.
-func (t *textReader) resolve(row *Row, root *source.Node) (errs source.Problems, err error) {
+// resolve puts the texts of files where a row names them. An err is a [*ChangedError], or a
+// file that cannot be read.
+func (t *textReader) resolve(row *Row) (errs source.Problems, err error) {
 	if t.places == nil {
 		return nil, nil
 	}
@@ -118,13 +121,7 @@ func (t *textReader) resolve(row *Row, root *source.Node) (errs source.Problems,
 		r.errs = append(r.errs, apart(t.below, r.withAssets(row))...)
 		row.uses = r.uses
 	}
-	if !r.found || len(r.errs) > 0 {
-		return r.errs, nil
-	}
-	row.Whole, row.files = root.JSON(), true
-	if len(row.Whole) > maxLine {
-		r.errs.Add(row.Pos, "split the task, or make the data where it is used", "the row has %d bytes with the files that it names, more than %d", len(row.Whole), maxLine)
-	}
+	row.files = r.found
 	return r.errs, nil
 }
 
@@ -269,7 +266,7 @@ func (r *resolution) read(at *source.Node, what, name string, lane *textLane) (s
 	data, err := source.ReadFileIn(lane.root, name, r.left)
 	if err != nil {
 		if lane.tooLarge(name, r.left) {
-			r.errs.Add(at.Pos, "split the task, or make the data where it is used", "%s %q is too large: a row with the files that it names may have %d bytes", what, name, int64(maxLine))
+			r.errs.Add(at.Pos, fixLarge, "%s %q is too large: a row with the files that it names may have %d bytes", what, name, int64(maxLine))
 			return "", nil
 		}
 		return "", fmt.Errorf("%s: reading %s: %w", at.Pos, path.Join(lane.dir, name), err)
