@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -49,8 +50,8 @@ func openTasks(loc Location, texts *textReader) (*taskStream, error) {
 	return &taskStream{loc: loc, names: names, texts: texts, sum: sha256.New()}, err
 }
 
-// taskNames lists the folders of tasks.
-func taskNames(loc Location) (names []string, err error) {
+// taskNames lists the folders of tasks; what it returns is not nil.
+func taskNames(loc Location) ([]string, error) {
 	dir, err := os.Open(loc.Tasks)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", loc.Tasks, withoutPath(err))
@@ -60,10 +61,10 @@ func taskNames(loc Location) (names []string, err error) {
 	if len(entries) > maxTasks {
 		return nil, source.Problemf(source.Pos{File: loc.Tasks}, "the folder has more than %d tasks", maxTasks)
 	}
-	if err != nil && len(entries) > 0 {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("reading %s: %w", loc.Tasks, withoutPath(err))
 	}
-	var errs source.Problems
+	names, errs := []string{}, source.Problems(nil)
 	for _, e := range entries {
 		switch at := (source.Pos{File: shorten(filepath.Join(loc.Tasks, e.Name()))}); {
 		case strings.HasPrefix(e.Name(), "."): // what a system or an editor leaves

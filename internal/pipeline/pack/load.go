@@ -40,10 +40,6 @@ func Load(ctx context.Context, loc Location, places Texts, check func(Row) (errs
 	texts.expect(l.pack.PublicFiles, l.pack.EvalFiles)
 	texts.public.tree, texts.eval.tree = trees.public, trees.eval
 	if loc.folders() {
-		if l.pack.names, err = taskNames(loc); err != nil {
-			return nil, err
-		}
-		l.pack.names = append([]string{}, l.pack.names...) // not nil
 		l.fail(unread(loc, &m))
 	}
 	l.warn(warnings)
@@ -89,6 +85,9 @@ func (l *loader) rows(ctx context.Context) error {
 		return err
 	}
 	defer rows.close()
+	if tasks, ok := rows.(*taskStream); ok {
+		l.pack.names = tasks.names
+	}
 	for index := 0; ; index++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
