@@ -299,6 +299,28 @@ func TestHiddenTexts(t *testing.T) {
 	})
 }
 
+// TestContextObjects: a context may be an object, and one whose only key is path says nothing
+// about a file.
+func TestContextObjects(t *testing.T) {
+	t.Parallel()
+	for _, row := range []string{
+		`{"id": "a", "family": "short_answer", "input": {"question": "q", "context": {"path": "no/file"}}, "eval": {"accepted_answers": ["x"]}}`,
+		`{"id": "a", "family": "free_response", "input": {"prompt": "p", "context": {"path": "no/file"}}, "eval": {"rubric": {"accepted_answers": ["x"]}}}`,
+		`{"id": "a", "family": "terminal_task", "environment": {"image": "i"}, "input": {"instructions": "i", "context": {"path": "no/file"}}, "eval": {"checker": {"command": "true"}}}`,
+	} {
+		p, errs, _ := load(t, write(t, manifest, []string{row}))
+		if errs != "" {
+			t.Error(errs)
+			continue
+		}
+		for _, r := range tasks(t, p)[0].Agent().Payload() {
+			if r.Name == "context" && string(r.Value) != `{"path":"no/file"}` {
+				t.Errorf("the context is %s", r.Value)
+			}
+		}
+	}
+}
+
 // TestTextMistakes names each mistake with its place.
 func TestTextMistakes(t *testing.T) {
 	t.Parallel()
