@@ -58,6 +58,9 @@ func convertSheetCopilot(o *object, c converter) row {
 	if len(o.problems) == 0 && !sheetCopilotID.MatchString(id) {
 		o.fail(o.node.Get("id"), "id must be NUMBER_NAME")
 	}
+	if slices.ContainsFunc(golds, func(gold string) bool { return gold != path.Base(gold) || gold == ".." || gold == "." || gold == "/" }) {
+		o.fail(o.node.Get("golds"), "golds must be names of workbooks, without folders")
+	}
 	if len(o.problems) > 0 {
 		return r
 	}

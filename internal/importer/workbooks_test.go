@@ -157,6 +157,24 @@ func TestSheetCopilot(t *testing.T) {
 	}
 }
 
+// TestSheetCopilotPaths: an expected workbook has a name, and no path that leads to another
+// place of the data set, and of the pack.
+func TestSheetCopilotPaths(t *testing.T) {
+	book := workbook(t, []string{"Sheet1", "a,b", "1,2"})
+	for gold, bad := range map[string]bool{"1_Sums_gt1.xlsx": false, "../../manifest.yaml": true, "../../../assets/Sums.xlsx": true, "deep/a.xlsx": true, "..": true, ".": true} {
+		at := folder(t, map[string]string{"source/Sums.xlsx": book, "gold/1_Sums/1_Sums_gt1.xlsx": book, "gold/1_Sums/deep/a.xlsx": book, "manifest.yaml": book})
+		row := fmt.Sprintf(`{"id": "1_Sums", "source": "source/Sums.xlsx", "context": "c", "instructions": "i", "categories": "Formula", "golds": [%q], "check_board": {%q: %s}}`+"\n",
+			gold, gold, sheetCopilotBoard("1", "true", "false", "false"))
+		dir, _, err := run(t, importer.SheetCopilot, row, importer.Options{Name: filepath.Join(at, "rows.jsonl")})
+		if bad != (err != nil && strings.Contains(err.Error(), "golds must be names of workbooks, without folders")) {
+			t.Errorf("%s: %v", gold, err)
+		}
+		if !bad && read(t, dir, "eval/1_Sums/"+gold) != book {
+			t.Errorf("%s is another workbook", gold)
+		}
+	}
+}
+
 // TestSpreadsheetBench: each case of a row is a workbook that must be right.
 func TestSpreadsheetBench(t *testing.T) {
 	row := func(id, position string) string {
