@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -83,10 +84,8 @@ func readBook(z *zip.Reader) (book, error) {
 	if err := errors.Join(part(z, "xl/workbook.xml", &workbook), part(z, "xl/_rels/workbook.xml.rels", &relations)); err != nil {
 		return nil, err
 	}
-	if _, err := z.Open("xl/sharedStrings.xml"); err == nil {
-		if err := part(z, "xl/sharedStrings.xml", &shared); err != nil {
-			return nil, err
-		}
+	if err := part(z, "xl/sharedStrings.xml", &shared); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	var out book
 	for _, s := range workbook.Sheets {
