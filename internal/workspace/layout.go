@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -260,7 +261,7 @@ func (b *builder) nonPublic(r task.Resource) {
 	if n == nil {
 		return
 	}
-	if !isFileRef(n) {
+	if !IsFileReference(n) {
 		b.resource(r.Name, n, EvaluationRoot, 0o444)
 		return
 	}
@@ -289,20 +290,12 @@ func (b *builder) evalFile(p string) {
 	b.entries = append(b.entries, Entry{Path: dst, Mode: 0o444, Asset: src, check: check, root: b.opts.Evals, expect: b.opts.ExpectEvals})
 }
 
-// isFileRef reports whether a value is a file reference: an object with a path
-// and no other keys than mount and read_only.
-func isFileRef(n *source.Node) bool {
-	if n.Kind != source.Map || n.Get("path") == nil {
-		return false
-	}
-	for _, f := range n.Fields {
-		switch f.Name {
-		case "path", "mount", "read_only":
-		default:
-			return false
-		}
-	}
-	return true
+// IsFileReference reports whether a value names a file: an object with a path and no other keys
+// than mount and read_only. With any other key it is plain JSON.
+func IsFileReference(n *source.Node) bool {
+	return n.Kind == source.Map && n.Get("path") != nil && !slices.ContainsFunc(n.Fields, func(f source.Field) bool {
+		return f.Name != "path" && f.Name != "mount" && f.Name != "read_only"
+	})
 }
 
 func fileRef(n *source.Node, name string) (Entry, error) {

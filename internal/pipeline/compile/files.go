@@ -9,6 +9,7 @@ import (
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/workspace"
 )
 
 // evalFiles checks the values that name files below the evaluation root: those
@@ -30,7 +31,7 @@ func (k *checker) evalFiles(f family.Family) {
 		}
 	}
 	for _, e := range k.row.Eval.Fields {
-		if f.Lanes[e.Name] == task.EvaluationInputs && pack.IsFileReference(e.Value) {
+		if f.Lanes[e.Name] == task.EvaluationInputs && workspace.IsFileReference(e.Value) {
 			k.fileReference(e)
 		}
 	}

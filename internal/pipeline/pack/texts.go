@@ -14,6 +14,7 @@ import (
 	"securebench/internal/digest"
 	"securebench/internal/pathname"
 	"securebench/internal/source"
+	"securebench/internal/workspace"
 )
 
 // TextPlace is where rows of a family have a text, in place of which {path: …} may name a
@@ -28,7 +29,7 @@ type TextPlace struct {
 	// object may be in a list.
 	File bool
 	// Reference says that there is no text: the value names such a file if it is an object with
-	// its path, as [IsFileReference] says, and is data otherwise.
+	// its path, as [workspace.IsFileReference] says, and is data otherwise.
 	Reference bool
 }
 
@@ -141,7 +142,7 @@ func (r *resolution) at(n *source.Node, place TextPlace, i int, what string, lan
 		r.file(n, what)
 		return nil
 	case i == len(place.Path) && place.Reference:
-		if IsFileReference(n) {
+		if workspace.IsFileReference(n) {
 			r.file(n.Get("path"), what+".path")
 		}
 		return nil
@@ -191,20 +192,6 @@ func (r *resolution) file(n *source.Node, what string) {
 	}
 	n.Text = path.Join(r.below, n.Text)
 	r.uses = append(r.uses, use{n.Text, what, n.Pos, false, true})
-}
-
-// IsFileReference reports whether n is an object with a path and no keys but
-// path, mount and read_only. With any other key it is plain JSON.
-func IsFileReference(n *source.Node) bool {
-	if n.Kind != source.Map || n.Get("path") == nil {
-		return false
-	}
-	for _, f := range n.Fields {
-		if f.Name != "path" && f.Name != "mount" && f.Name != "read_only" {
-			return false
-		}
-	}
-	return true
 }
 
 // text replaces a value that is {path: …} and nothing else.
