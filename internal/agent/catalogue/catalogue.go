@@ -74,11 +74,12 @@ func fold(name string) string { return strings.ReplaceAll(name, "_", "-") }
 func Load(getenv func(string) string) ([]Agent, error) {
 	all := Builtin()
 	dir := folder(getenv)
-	names, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || dir == "" {
+	if dir == "" {
 		return all, nil
 	}
+	names, _ := fs.Glob(os.DirFS(dir), "*.yaml") // the pattern is well-formed
 	for _, name := range names {
+		name = filepath.Join(dir, name)
 		text, err := source.ReadFile(name, maxFile)
 		if err != nil {
 			return nil, fault.As(fault.Config, fmt.Errorf("reading the description of an agent: %w", err))

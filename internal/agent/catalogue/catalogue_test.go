@@ -84,7 +84,10 @@ func TestBadDescriptions(t *testing.T) {
 // the place of one.
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "mine [1]") // which is no pattern
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	getenv := func(name string) string { return map[string]string{"SECUREBENCH_AGENTS": dir}[name] }
 	write := func(name, text string) {
 		t.Helper()
