@@ -60,24 +60,12 @@ func (l Location) oneForm() error {
 			return nil
 		}
 	}
-	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), tasksFolder, "*", taskFile))
+	found, err := fs.Glob(os.DirFS(dir), tasksFolder+"/*/"+taskFile)
 	if err != nil || len(found) == 0 {
 		return nil // another folder of that name
 	}
-	return &source.Problem{Pos: source.Pos{File: found[0]}, Message: fmt.Sprintf("the pack has both %s and a folder of tasks", tasksName),
+	return &source.Problem{Pos: source.Pos{File: filepath.Join(dir, found[0])}, Message: fmt.Sprintf("the pack has both %s and a folder of tasks", tasksName),
 		Fix: "keep one of them: which tasks it has must be beyond doubt"}
-}
-
-// escapeGlob takes the meaning from the signs of a pattern.
-func escapeGlob(name string) string {
-	out := make([]rune, 0, len(name))
-	for _, r := range name {
-		if r == '*' || r == '?' || r == '[' || r == '\\' {
-			out = append(out, '\\')
-		}
-		out = append(out, r)
-	}
-	return string(out)
 }
 
 // lineStream reads rows in JSON lines.
