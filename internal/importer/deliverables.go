@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 
 	"securebench/internal/importer/packdir"
 	"securebench/internal/source"
@@ -242,9 +241,4 @@ func beside(input string, has string, below ...string) string {
 		}
 	}
 	return input
-}
-
-// deliverables are the formats whose input is a file of rows or the folder around it.
-func deliverables(format string) bool {
-	return slices.Contains([]string{DACode, SheetCopilot, SpreadsheetBench}, format)
 }

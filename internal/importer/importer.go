@@ -74,9 +74,9 @@ const (
 )
 
 // IsFolder reports whether a format is read from a folder at path, which [Options.Name]
-// names then. BFCL and the data sets with files are one file, or a folder.
+// names then. Data sets that are one file, or a folder, are so if path is a folder.
 func IsFolder(format, path string) bool {
-	if format != BFCL && !deliverables(format) {
+	if !slices.ContainsFunc(datasets(), func(d dataset) bool { return d.format == format && d.rows != nil }) {
 		return ofTasks(format)
 	}
 	info, err := os.Stat(path)

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -13,6 +12,7 @@ import (
 	"strings"
 
 	"securebench/internal/picture"
+	"securebench/internal/source"
 )
 
 //go:embed licences/mathvision.txt
@@ -118,28 +118,11 @@ func (p *pictures) read(name string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, err := readPicture(root, name)
+		data, err := source.ReadFileIn(root, name, maxPicture)
 		_ = root.Close() // nothing is written
 		if !errors.Is(err, fs.ErrNotExist) {
 			return data, err
 		}
 	}
 	return nil, errors.New("it is neither beside the rows nor in the folder above them (give the rows by the name of their file)")
-}
-
-// readPicture reads a regular file.
-func readPicture(root *os.Root, name string) ([]byte, error) {
-	info, err := root.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxPicture {
-		return nil, fmt.Errorf("it is no file of at most %d MiB", maxPicture>>20)
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxPicture))
 }

@@ -66,7 +66,7 @@ func TestMathVisionRefused(t *testing.T) {
 	}
 	rows := filepath.Join(at, "rows", "rows.jsonl")
 	for image, want := range map[string]string{
-		"text.png": "is none of PNG", "link.png": "it is no file", "gone.png": "neither beside the rows",
+		"text.png": "is none of PNG", "link.png": "is a symbolic link", "gone.png": "neither beside the rows",
 		"../outside": "named by its path", "/etc/passwd": "named by its path", "": "non-empty",
 	} {
 		if err := os.MkdirAll(filepath.Dir(rows), 0o755); err != nil {

@@ -193,19 +193,12 @@ func (o *Set) CopyFile(name string, from io.Reader, program bool) error {
 
 // PutFrom adds a whole file to the set, read from r, of at most limit bytes.
 func (o *Set) PutFrom(name string, r io.Reader, limit int64) error {
-	w, err := o.open(name, 0o644)
-	if err != nil {
+	content := &io.LimitedReader{R: r, N: limit + 1}
+	if err := o.CopyFile(name, content, false); err != nil {
 		return err
 	}
-	n, err := io.Copy(w, io.LimitReader(r, limit+1))
-	if err == nil && n > limit {
-		err = fmt.Errorf("it has more than %d bytes", limit)
-	}
-	if err == nil {
-		err = o.files[name].shut()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: writing %s: %w", ErrOutput, name, err)
+	if content.N == 0 {
+		return fmt.Errorf("%w: writing %s: it has more than %d bytes", ErrOutput, name, limit)
 	}
 	return nil
 }
