@@ -142,6 +142,9 @@ func TestLayers(t *testing.T) {
 		"its lines in any order":   {plain(shuffle(leakTests)), second + "has the lines, in another order, of " + tests, false},
 		"in a zip archive":         {plain(zipOf(t, "a/b.py", leakTests)), second[:len(second)-1] + ", in it a/b.py has " + tests, false},
 		"in an archive within one": {plain(gzipOf(t, tarOf(t, "a.zip", zipOf(t, "b.py", "\n"+leakSolution)))), "in it a.zip/b.py has " + solution, false},
+		"in a document":            {plain(zipOf(t, "word/document.xml", "<w:t>"+flag+"</w:t>", "[Content_Types].xml", "<Types/>")), second[:len(second)-1] + ", in it word/document.xml has eval.expected_state of task a", false},
+		"within a document's part": {plain(zipOf(t, "[Content_Types].xml", "<Types/>", "a.xml", gzipOf(t, flag))), second[:len(second)-1] + ", in it a.xml has eval.expected_state of task a", false},
+		"in a document's links":    {plain(zipOf(t, "[Content_Types].xml", "<Types/>", "ppt/_rels/a.rels", "<a b='"+flag+"'/>")), second[:len(second)-1] + ", in it ppt/_rels/a.rels has eval.expected_state of task a", false},
 		"behind a false head":      {plain("\x1f\x8b" + leakTests), second + "has " + tests, false},
 		"behind a false archive":   {plain("PK\x03\x04" + leakTests), second + "has " + tests, false},
 		"in UTF-16":                {plain(utf16Of(leakTests)), second + "is the same as " + tests, false},
@@ -158,6 +161,7 @@ func TestLayers(t *testing.T) {
 		"names of files":                  {plain("pytest t/test_outputs.py && python s/solution.py\n"), "", false},
 		"the instruction":                 {plain("Write the sum to /app/report.json."), "", false},
 		"other data":                      {plain(strings.Repeat("a,1\nb,3\n", 40)), "", false},
+		"a document":                      {plain(zipOf(t, "[Content_Types].xml", "<Types/>", "word/document.xml", "<w:t>Write the sum to /app/report.json.</w:t>")), "", false},
 		"a program with the same licence": {plain(licence + "print('hello, world')\n"), "", false},
 	} {
 		got, err := inLayers(t, layersRow, saved(t, map[string]v1.Image{"localhost/p/own:1": c.img}))

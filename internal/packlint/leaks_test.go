@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,16 +81,22 @@ func shuffle(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func zipOf(t *testing.T, name, content string) string {
+// zipOf makes an archive of members: their names, each with its content.
+func zipOf(t *testing.T, members ...string) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	w, err := z.Create(name)
-	if err == nil {
-		_, err = w.Write([]byte(content))
+	for i := 0; i < len(members); i += 2 {
+		w, err := z.Create(members[i])
+		if err == nil {
+			_, err = io.WriteString(w, members[i+1])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err != nil || z.Close() != nil {
-		t.Fatal(err)
+	if z.Close() != nil {
+		t.Fatal("the archive is not complete")
 	}
 	return b.String()
 }

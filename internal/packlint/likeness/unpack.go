@@ -213,14 +213,20 @@ func (u *unpacker) zip(name string, at io.ReaderAt, size int64, depth int) {
 	z.RegisterDecompressor(zipBzip2, func(r io.Reader) io.ReadCloser { return io.NopCloser(bzip2.NewReader(r)) })
 	document := isDocument(z)
 	for _, f := range z.File {
-		if document && (strings.HasSuffix(f.Name, ".xml") || strings.HasSuffix(f.Name, ".rels")) {
+		own := document && (strings.HasSuffix(f.Name, ".xml") || strings.HasSuffix(f.Name, ".rels"))
+		if own && u.visit == nil {
 			continue // what documents of one program have in common says nothing
 		}
 		if u.members++; u.members > maxMembers || u.left <= 0 {
 			return
 		}
 		if r, err := f.Open(); err == nil && f.Mode().IsRegular() {
+			each := u.each
+			if own { // it is searched, and a copy of nothing
+				u.each = func(string, []byte, Marks) {}
+			}
 			u.content(path.Join(name, f.Name), u.limited(r), depth)
+			u.each = each
 			_ = r.Close() // nothing is written
 		}
 	}
