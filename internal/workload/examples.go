@@ -61,9 +61,10 @@ func ChooseExamples(ctx context.Context, loc pack.Location, reg family.Registry,
 	}
 	e := &Examples{shots: shots, of: map[string][]Example{}, same: map[int]string{}, used: map[string]bool{}}
 	c := compile.New(m, reg)
-	if e.tasks, err = pack.Survey(ctx, loc, compile.Texts(reg), func(row pack.Row) { e.consider(c, reg[row.Family], row) }); err == nil {
+	texts := compile.Texts(reg)
+	if e.tasks, err = pack.Survey(ctx, loc, texts, func(row pack.Row) { e.consider(c, reg[row.Family], row) }); err == nil {
 		var again string
-		if again, err = pack.Survey(ctx, loc, compile.Texts(reg), e.compare); err == nil {
+		if again, err = pack.Survey(ctx, loc, texts, e.compare); err == nil {
 			err = e.unchanged(loc.Tasks, again)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"securebench/internal/family"
 	"securebench/internal/pipeline/pack"
@@ -12,28 +13,39 @@ import (
 	"securebench/internal/task"
 )
 
-// Texts returns where the rows of families have texts that may be in files.
+// Texts returns where the rows of families have texts that may be in files. The schema of a
+// family is read when its first row is.
 func Texts(reg family.Registry) pack.Texts {
-	places := map[string][]pack.TextPlace{}
+	places := map[string]func() []pack.TextPlace{}
 	for name, f := range reg {
-		w := &marks{}
-		for _, part := range []struct {
-			key  string
-			text []byte
-		}{{"input", f.InputSchema}, {"eval", f.EvalSchema}} {
-			if part.text == nil {
-				continue
-			}
-			root, err := source.ParseJSON(name+"/"+part.key, 1, part.text)
-			if err != nil {
-				panic(fmt.Sprintf("compile: the schema %s/%s: %v", name, part.key, err)) // part of the program
-			}
-			w.defs = root.Get("$defs")
-			w.walk(root, []string{part.key})
-		}
-		places[name] = append(w.found, filesOf(f)...)
+		places[name] = sync.OnceValue(func() []pack.TextPlace { return append(textsOf(name, f), filesOf(f)...) })
 	}
-	return func(family string) []pack.TextPlace { return places[family] }
+	return func(family string) []pack.TextPlace {
+		if of := places[family]; of != nil {
+			return of()
+		}
+		return nil
+	}
+}
+
+// textsOf returns the places that the schemas of a family mark.
+func textsOf(name string, f family.Family) []pack.TextPlace {
+	w := &marks{}
+	for _, part := range []struct {
+		key  string
+		text []byte
+	}{{"input", f.InputSchema}, {"eval", f.EvalSchema}} {
+		if part.text == nil {
+			continue
+		}
+		root, err := source.ParseJSON(name+"/"+part.key, 1, part.text)
+		if err != nil {
+			panic(fmt.Sprintf("compile: the schema %s/%s: %v", name, part.key, err)) // part of the program
+		}
+		w.defs = root.Get("$defs")
+		w.walk(root, []string{part.key})
+	}
+	return w.found
 }
 
 // filesOf returns where the rows of a family name evaluation files that stay files.

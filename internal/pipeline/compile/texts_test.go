@@ -18,7 +18,7 @@ import (
 )
 
 // put writes a file below dir, with the folders that it needs.
-func put(t *testing.T, dir, name, content string) {
+func put(t testing.TB, dir, name, content string) {
 	t.Helper()
 	full := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {

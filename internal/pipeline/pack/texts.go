@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"securebench/internal/digest"
 	"securebench/internal/pathname"
@@ -56,8 +58,8 @@ type textLane struct {
 	root *os.Root // nil if there is none
 	// sums are the digests of its files when the pack was loaded; nil before.
 	sums   map[string]string
-	sorted []string // their names
-	tree   *tree    // while the pack is loaded
+	sorted func() []string // their names, once they are needed
+	tree   *tree           // while the pack is loaded
 }
 
 // openTexts opens the folders of texts for rows that are read without a scan of the
@@ -94,11 +96,7 @@ func (t *textReader) close() {
 func (t *textReader) expect(public, eval map[string]string) {
 	for l, sums := range map[*textLane]map[string]string{&t.public: public, &t.eval: eval} {
 		l.sums = sums
-		l.sorted = make([]string, 0, len(sums))
-		for name := range sums {
-			l.sorted = append(l.sorted, name)
-		}
-		slices.Sort(l.sorted)
+		l.sorted = sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(sums)) })
 	}
 }
 
@@ -110,11 +108,14 @@ func (t *textReader) resolve(row *Row) (errs source.Problems, err error) {
 	}
 	r := &resolution{textReader: t, left: maxLine}
 	for _, place := range t.places(row.Family) {
+		if t.below == "" && (place.File || place.Reference) {
+			continue // which stay as they are
+		}
 		section, lane := row.Input, &t.public
 		if place.Path[0] == "eval" {
 			section, lane = row.Eval, &t.eval
 		}
-		if err := r.at(section, place, 1, place.Path[0], lane); err != nil {
+		if err := r.at(section, place, 1, lane); err != nil {
 			return r.errs, err
 		}
 	}
@@ -132,47 +133,84 @@ type resolution struct {
 	errs  source.Problems
 	found bool
 	uses  []use
-	left  int64 // bytes that files may still have
+	left  int64  // bytes that files may still have
+	picks []pick // for each "*" on the way to the value that is looked at
+}
+
+// pick is what a "*" stands for: an item, or if there is a name a member.
+type pick struct {
+	index int
+	name  string
+}
+
+// what names the value at the first elements of a place.
+func (r *resolution) what(path []string) string {
+	out, picks := path[0], r.picks
+	for _, name := range path[1:] {
+		if name != "*" {
+			out += "." + name
+			continue
+		}
+		if p := picks[0]; p.name != "" {
+			out += fmt.Sprintf("[%q]", p.name)
+		} else {
+			out += fmt.Sprintf("[%d]", p.index)
+		}
+		picks = picks[1:]
+	}
+	return out
 }
 
 // at follows a place from its element i on.
-func (r *resolution) at(n *source.Node, place TextPlace, i int, what string, lane *textLane) error {
-	switch {
-	case i == len(place.Path) && place.File:
-		r.file(n, what)
+func (r *resolution) at(n *source.Node, place TextPlace, i int, lane *textLane) error {
+	if n == nil {
 		return nil
-	case i == len(place.Path) && place.Reference:
-		if workspace.IsFileReference(n) {
-			r.file(n.Get("path"), what+".path")
-		}
-		return nil
-	case i == len(place.Path):
-		return r.text(n, place.Folder, what, lane)
+	}
+	if i == len(place.Path) {
+		return r.value(n, place, lane)
 	}
 	name := place.Path[i]
 	if place.File && i == len(place.Path)-1 && n.Kind == source.List {
 		for j, item := range n.Items {
 			if named := item.Get(name); named != nil {
-				r.file(named, fmt.Sprintf("%s[%d].%s", what, j, name))
+				r.file(named, fmt.Sprintf("%s[%d].%s", r.what(place.Path[:i]), j, name))
 			}
 		}
 		return nil
 	}
 	if name != "*" {
-		if below := n.Get(name); below != nil {
-			return r.at(below, place, i+1, what+"."+name, lane)
-		}
-		return nil
+		return r.at(n.Get(name), place, i+1, lane)
 	}
 	for j, item := range n.Items {
-		if err := r.at(item, place, i+1, fmt.Sprintf("%s[%d]", what, j), lane); err != nil {
+		if err := r.picked(pick{index: j}, item, place, i, lane); err != nil {
 			return err
 		}
 	}
 	for _, f := range n.Fields {
-		if err := r.at(f.Value, place, i+1, fmt.Sprintf("%s[%q]", what, f.Name), lane); err != nil {
+		if err := r.picked(pick{name: f.Name}, f.Value, place, i, lane); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// picked follows a place from what its element i, a "*", stands for.
+func (r *resolution) picked(p pick, n *source.Node, place TextPlace, i int, lane *textLane) error {
+	r.picks = append(r.picks, p)
+	err := r.at(n, place, i+1, lane)
+	r.picks = r.picks[:len(r.picks)-1]
+	return err
+}
+
+// value looks at the value of a place.
+func (r *resolution) value(n *source.Node, place TextPlace, lane *textLane) error {
+	switch {
+	case place.File:
+		r.file(n, r.what(place.Path))
+	case place.Reference && workspace.IsFileReference(n):
+		r.file(n.Get("path"), r.what(place.Path)+".path")
+	case !place.Reference && n.Kind == source.Map && len(n.Fields) == 1 && n.Fields[0].Name == "path":
+		return r.text(n, place.Folder, r.what(place.Path)+".path", lane)
 	}
 	return nil
 }
@@ -187,20 +225,16 @@ func (r *resolution) withAssets(row *Row) []use {
 
 // file puts the task's folder in front of the path of an evaluation file.
 func (r *resolution) file(n *source.Node, what string) {
-	if r.below == "" || n.Kind != source.String || pathFault(n.Text) != "" || strings.TrimSpace(n.Text) == "" {
+	if n.Kind != source.String || pathFault(n.Text) != "" || strings.TrimSpace(n.Text) == "" {
 		return // what is wrong is reported with the rules of the family
 	}
 	n.Text = path.Join(r.below, n.Text)
 	r.uses = append(r.uses, use{n.Text, what, n.Pos, false, true})
 }
 
-// text replaces a value that is {path: …} and nothing else.
+// text replaces a value that is {path: …} and nothing else; what names the path.
 func (r *resolution) text(n *source.Node, folder bool, what string, lane *textLane) error {
-	if n.Kind != source.Map || len(n.Fields) != 1 || n.Fields[0].Name != "path" {
-		return nil
-	}
 	at := n.Fields[0].Value
-	what += ".path"
 	name, problem := relativePath(at, what)
 	if problem == nil && r.below != "" {
 		name = path.Join(r.below, name)
@@ -287,8 +321,9 @@ func (l *textLane) list(name string) (names []string, folder bool, err error) {
 	if _, ok := l.sums[name]; ok {
 		return []string{name}, false, nil
 	}
-	from, _ := slices.BinarySearch(l.sorted, name+"/")
-	for _, file := range l.sorted[from:] {
+	sorted := l.sorted()
+	from, _ := slices.BinarySearch(sorted, name+"/")
+	for _, file := range sorted[from:] {
 		if !strings.HasPrefix(file, name+"/") {
 			break
 		}
