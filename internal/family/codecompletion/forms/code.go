@@ -54,6 +54,9 @@ func isTestFile(name string) bool {
 	return strings.HasSuffix(base, ".py") && (strings.HasPrefix(base, "test_") || strings.HasSuffix(base, "_test.py"))
 }
 
+// stem is the name by which other files import a file.
+func stem(name string) string { return strings.TrimSuffix(path.Base(name), ".py") }
+
 // checkCode applies the rules of a folder of tests.
 func checkCode(c Code, form string) (out []family.Problem) {
 	if c.Files == nil {
@@ -110,13 +113,17 @@ func (c Code) tests(seed [32]byte) map[string]testFile {
 		name := testrunner.FileName(seed)
 		return map[string]testFile{"": {name: name, text: c.Text}}
 	}
-	mentioned := map[string]map[string]bool{}
+	mentioned := map[string]map[string]bool{} // by whom, of the names of files with tests
+	for name := range c.Files {
+		if isTestFile(name) {
+			mentioned[stem(name)] = map[string]bool{}
+		}
+	}
 	for name, text := range c.Files {
 		for _, w := range word.FindAllString(text, -1) {
-			if mentioned[w] == nil {
-				mentioned[w] = map[string]bool{}
+			if by := mentioned[w]; by != nil {
+				by[name] = true
 			}
-			mentioned[w][name] = true
 		}
 	}
 	out, taken := map[string]testFile{}, map[string]bool{}
@@ -124,7 +131,7 @@ func (c Code) tests(seed [32]byte) map[string]testFile {
 		if !isTestFile(name) {
 			continue
 		}
-		laid, by := name, mentioned[strings.TrimSuffix(path.Base(name), ".py")]
+		laid, by := name, mentioned[stem(name)]
 		if len(by) == 0 || len(by) == 1 && by[name] {
 			for i := 0; laid == name || taken[path.Base(laid)]; i++ {
 				laid = path.Join(path.Dir(name), testrunner.FileName(sha256.Sum256(fmt.Appendf(nil, "%x %d %s", seed, i, name))))
