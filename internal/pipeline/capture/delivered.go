@@ -80,7 +80,9 @@ func unfenced(text []byte) []byte {
 	return inner
 }
 
-// countLeft counts what of the workspace is left behind, without what was there before.
+// countLeft counts by how many files and folders the workspace has grown beside those that
+// were taken. One that the agent removed makes up for one that it made: to tell them apart,
+// the whole workspace would have to be read.
 func (c *collector) countLeft(ctx context.Context) error {
 	if c.space == nil {
 		return nil
