@@ -19,6 +19,7 @@ import (
 	"securebench/internal/family"
 	"securebench/internal/packimage"
 	"securebench/internal/packlint/likeness"
+	"securebench/internal/pathname"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/sandbox"
@@ -37,7 +38,7 @@ type Export func(ctx context.Context, ref, file string) (id string, err error)
 func Layers(ctx context.Context, p *pack.Pack, reg family.Registry, export Export, temp string) (source.Problems, error) {
 	s := &scanner{linter: &linter{pack: p, seen: map[string]bool{}}, reg: reg,
 		own:    packimage.Pack{Dir: filepath.Dir(p.Location.Manifest), ID: p.Manifest.ID, Version: p.Manifest.Version},
-		hidden: map[string]*secrets{}, files: map[string]map[string]bool{}}
+		hidden: map[string]*secrets{}, names: map[string]map[string]bool{}, all: map[string]bool{}}
 	if err := s.openEvals(); err != nil {
 		return nil, err
 	}
@@ -47,6 +48,9 @@ func Layers(ctx context.Context, p *pack.Pack, reg family.Registry, export Expor
 			return nil, err
 		}
 		s.row(row)
+	}
+	for _, names := range s.names {
+		maps.Copy(s.all, names)
 	}
 	for _, ref := range slices.Sorted(maps.Keys(s.hidden)) {
 		if err := s.image(ctx, ref, export, filepath.Join(temp, "image.tar")); err != nil {
@@ -62,8 +66,8 @@ type scanner struct {
 	reg    family.Registry
 	own    packimage.Pack
 	hidden map[string]*secrets        // by the image that the agents of their rows are in
-	files  map[string]map[string]bool // evaluation files that rows name, by that image
-	named  map[string]bool            // those that any row names
+	names  map[string]map[string]bool // by that image, as [linter.naming] adds them
+	all    map[string]bool            // those of all images
 	size   int                        // of all that is hidden
 }
 
@@ -74,13 +78,9 @@ func (s *scanner) row(row pack.Row) {
 		return
 	}
 	if s.hidden[n.Text] == nil {
-		s.hidden[n.Text], s.files[n.Text] = newSecrets(&s.size), map[string]bool{}
+		s.hidden[n.Text], s.names[n.Text] = newSecrets(&s.size), map[string]bool{}
 	}
-	for name := range s.pack.EvalFiles {
-		if namesEval(row.Eval, name) {
-			s.files[n.Text][name] = true
-		}
-	}
+	s.naming(row, s.names[n.Text])
 	f := s.reg[row.Family]
 	for _, field := range row.Eval.Fields {
 		if lane := f.Lanes[field.Name]; lane != task.Hidden && !slices.Contains(f.Checkers, field.Name) {
@@ -122,7 +122,7 @@ func holds(input *source.Node, text string) (held bool) {
 func (s *scanner) image(ctx context.Context, ref string, export Export, file string) (err error) {
 	secret := s.hidden[ref]
 	for _, name := range slices.Sorted(maps.Keys(s.pack.EvalFiles)) {
-		if s.files[ref][name] || !s.names(name) {
+		if pathname.AnyAbove(s.names[ref], name) || !pathname.AnyAbove(s.all, name) { // which is no other row's
 			s.evalFile(secret, name)
 		}
 	}
@@ -154,17 +154,6 @@ func (s *scanner) image(ctx context.Context, ref string, export Export, file str
 		return fmt.Errorf("reading image %s: %w", ref, err)
 	}
 	return nil
-}
-
-// names reports whether a row names an evaluation file: then it is that row's.
-func (s *scanner) names(file string) bool {
-	if s.named == nil {
-		s.named = map[string]bool{}
-		for _, files := range s.files {
-			maps.Copy(s.named, files)
-		}
-	}
-	return s.named[file]
 }
 
 // evalFile notes an evaluation file, and what is in it if it is an archive.

@@ -213,6 +213,15 @@ func TestLayersOfOthers(t *testing.T) {
 		!strings.HasPrefix(got, "images/own/Dockerfile: image localhost/p/own:1 is not in Docker, and was not searched (build it with: securebench pack build ") || !strings.HasSuffix(got, " --rebuild)") {
 		t.Errorf("%q, %v", got, err)
 	}
+	// What a row of another image names is that row's, in either form.
+	for _, eval := range []string{`{"checker":{"path":"t/test_outputs.py"}}`, `{"tests":{"code":{"path":"t/test_outputs.py"}}}`} {
+		own := `{"id":"a","family":"f","input":{},"eval":{"secret":"` + flag + `"},"environment":{"image":"localhost/p/own:1"}}` + "\n"
+		other := `{"id":"b","family":"f","input":{},"eval":` + eval + `,"environment":{"image":"localhost/p/other:1"}}` + "\n"
+		images := map[string]v1.Image{"localhost/p/own:1": imageWith(t, v1.Config{}, layerOf(t, compression.None, fileIn{"x", leakTests})), "localhost/p/other:1": leaky}
+		if got, err := inLayers(t, own+other, saved(t, images)); err != nil || strings.Contains(got, "own/Dockerfile") || !strings.Contains(got, "images/other/Dockerfile: image localhost/p/other:1: layer 1 of 1, the file x has ") {
+			t.Errorf("%s: %q, %v", eval, got, err)
+		}
+	}
 	if got, err := inLayers(t, strings.ReplaceAll(layersRow, "localhost/p/own:1", "python:3"), saved(t, nil)); got != "" || err != nil {
 		t.Errorf("an image that the pack does not make: %q, %v", got, err)
 	}

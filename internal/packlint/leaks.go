@@ -175,8 +175,12 @@ func waysOf(name string, content []byte) likeness.How {
 
 // row looks which of the files that are alike a row has, and for its own texts.
 func (k *leaks) row(row pack.Row) {
+	names := map[string]bool{}
+	if len(k.pairs) > 0 {
+		k.naming(row, names)
+	}
 	for _, p := range k.pairs {
-		named := p.both == "" && namesEval(row.Eval, p.eval)
+		named := p.both == "" && pathname.AnyAbove(names, p.eval)
 		p.named = p.named || named
 		if (p.seen == "" || named) && k.gets(row, k.files[p.file]) {
 			if p.seen == "" {
@@ -212,17 +216,6 @@ func (k *leaks) gets(row pack.Row, f publicFile) bool {
 		}
 	}
 	return false
-}
-
-// namesEval reports whether a row names an evaluation file, a folder above it, or a
-// file beside it.
-func namesEval(n *source.Node, file string) (named bool) {
-	eachText(n, func(t *source.Node) {
-		name := path.Clean(t.Text)
-		beside := path.Dir(name)
-		named = named || name != "." && pathname.Within(file, name) || beside != "." && pathname.Within(file, beside)
-	})
-	return named
 }
 
 // finish warns about the evaluation files that agents get: in the row that has them,

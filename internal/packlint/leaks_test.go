@@ -215,6 +215,30 @@ func TestLeaksOfRows(t *testing.T) {
 	}
 }
 
+// TestLeaksOfOthers: a file that a row names in either form, by its path or as a text, is that
+// row's, and what another row's agent gets gives nothing away.
+func TestLeaksOfOthers(t *testing.T) {
+	for name, tt := range map[string]struct{ eval, gets, want string }{
+		"a path":               {`{"checker":{"path":"t/test_outputs.py"}}`, "b", ""},
+		"a text":               {`{"tests":{"code":{"path":"t/test_outputs.py"}}}`, "b", ""},
+		"a folder":             {`{"checker":{"path":"t"}}`, "b", ""},
+		"a folder of texts":    {`{"tests":{"code":{"path":"t"}}}`, "b", ""},
+		"a file beside it":     {`{"checker":{"path":"t/run.sh"}}`, "b", ""},
+		"a path that has it":   {`{"checker":{"path":"t/test_outputs.py"}}`, "a", "task a gets"},
+		"a text that has it":   {`{"tests":{"code":{"path":"t/test_outputs.py"}}}`, "a", "task a gets, is the same as the evaluation file t/test_outputs.py"},
+		"nobody's":             {`{"x":"t"}`, "b", ""},
+		"nobody's, of no name": {`{"x":"tt"}`, "b", "task b gets"},
+	} {
+		asset := map[string]string{"a": "", "b": ""}
+		asset[tt.gets] = `"assets":[{"path":"x.txt"}],`
+		rows := `{"id":"a","family":"f",` + asset["a"] + `"eval":` + tt.eval + "}\n" + `{"id":"b","family":"f",` + asset["b"] + `"eval":{"y":1}}` + "\n"
+		got := leaks(t, rows, map[string]string{"assets/x.txt": leakTests, "eval/t/test_outputs.py": leakTests, "eval/t/run.sh": "pytest\n"})
+		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: %q, want %s", name, got, tt.want)
+		}
+	}
+}
+
 // TestHonestFiles: files that have something in common with what is hidden, as they
 // should.
 func TestHonestFiles(t *testing.T) {

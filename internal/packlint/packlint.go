@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path"
@@ -18,7 +19,6 @@ import (
 	"strings"
 
 	"securebench/internal/family"
-	"securebench/internal/pathname"
 	"securebench/internal/pipeline/pack"
 	"securebench/internal/redact"
 	"securebench/internal/source"
@@ -84,6 +84,7 @@ func (l *linter) sorted() source.Problems {
 type linter struct {
 	pack  *pack.Pack
 	evals *os.Root // nil if the pack has no evaluation files
+	known []string // the evaluation files, sorted, once they are needed
 	found source.Problems
 	seen  map[string]bool // places that have been reported, and files that were read
 }
@@ -136,11 +137,52 @@ func (l *linter) row(row pack.Row, f family.Family) {
 // script starts them.
 func (l *linter) collect(name string, files map[string]bool) {
 	name = path.Clean(name)
-	beside := path.Dir(name)
-	for file := range l.pack.EvalFiles {
-		if len(files) < maxFiles && (name != "." && pathname.Within(file, name) || beside != "." && pathname.Within(file, beside)) {
+	for _, at := range []string{name, path.Dir(name)} {
+		for file := range l.within(at) {
+			if len(files) == maxFiles {
+				return
+			}
 			files[file] = true
 		}
+	}
+}
+
+// within yields the evaluation files at or below a path; none says something of all.
+func (l *linter) within(name string) iter.Seq[string] {
+	if l.known == nil {
+		l.known = slices.Sorted(maps.Keys(l.pack.EvalFiles))
+	}
+	return func(yield func(string) bool) {
+		if _, there := l.pack.EvalFiles[name]; there && !yield(name) || name == "." {
+			return
+		}
+		from, _ := slices.BinarySearch(l.known, name+"/")
+		for _, file := range l.known[from:] {
+			if !strings.HasPrefix(file, name+"/") || !yield(file) {
+				return
+			}
+		}
+	}
+}
+
+// naming adds what a row names of the evaluation files: themselves, folders above them, and
+// the folders of files beside which they are.
+func (l *linter) naming(row pack.Row, names map[string]bool) {
+	add := func(name string) {
+		if len(name) > workspace.MaxPath {
+			return
+		}
+		name = path.Clean(name)
+		for _, at := range []string{name, path.Dir(name)} {
+			for range l.within(at) {
+				names[at] = true
+				break
+			}
+		}
+	}
+	eachText(row.Eval, func(t *source.Node) { add(t.Text) })
+	for _, name := range row.EvalTexts {
+		add(name)
 	}
 }
 

@@ -34,7 +34,10 @@ func packOf(t *testing.T, manifest, rows string, files map[string]string) (p *pa
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = pack.Load(t.Context(), loc, nil, nil); err != nil {
+	texts := func(string) []pack.TextPlace {
+		return []pack.TextPlace{{Path: []string{"eval", "tests", "code"}, Folder: true}}
+	}
+	if p, err = pack.Load(t.Context(), loc, texts, nil); err != nil {
 		t.Fatal(err)
 	}
 	return p, dir

@@ -18,5 +18,15 @@ func Within(p string, dirs ...string) bool {
 	})
 }
 
+// AnyAbove reports whether a clean path or a folder above it is in a set, other than "." and "/".
+func AnyAbove(set map[string]bool, p string) bool {
+	for ; p != "." && p != "/"; p = path.Dir(p) {
+		if set[p] {
+			return true
+		}
+	}
+	return false
+}
+
 // Overlap reports whether one of two paths is within the other.
 func Overlap(a, b string) bool { return Within(a, b) || Within(b, a) }

@@ -259,7 +259,7 @@ func (t *tree) share(named []string) (files map[string]string, sum string) {
 		roots[name] = true
 	}
 	for name, e := range t.entries {
-		if e.folder || !anyAbove(roots, name) {
+		if e.folder || !pathname.AnyAbove(roots, name) {
 			continue
 		}
 		files[name] = e.sum
@@ -276,14 +276,4 @@ func (t *tree) share(named []string) (files map[string]string, sum string) {
 		}
 	}
 	return files, digest.Format(h.Sum(nil))
-}
-
-// anyAbove reports whether a path or a folder above it is in a set.
-func anyAbove(set map[string]bool, name string) bool {
-	for ; name != "."; name = path.Dir(name) {
-		if set[name] {
-			return true
-		}
-	}
-	return false
 }

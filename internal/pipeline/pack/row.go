@@ -24,9 +24,11 @@ type Row struct {
 	Raw                                []byte       // the line without its ending
 	// Whole is the line with the texts of the files that it names in their place; Raw if
 	// it names none.
-	Whole  []byte
-	Pos    source.Pos
-	Offset int64 // of Raw in the file; set by Load
+	Whole []byte
+	// EvalTexts are the paths of files below the evaluation root whose texts are in Eval.
+	EvalTexts []string
+	Pos       source.Pos
+	Offset    int64 // of Raw in the file; set by Load
 
 	files bool       // it names files with texts
 	idPos source.Pos // of the id, if there is one

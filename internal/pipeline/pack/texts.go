@@ -123,7 +123,7 @@ func (t *textReader) resolve(row *Row) (errs source.Problems, err error) {
 		r.errs = append(r.errs, apart(t.below, r.withAssets(row))...)
 		row.uses = r.uses
 	}
-	row.files = r.found
+	row.files, row.EvalTexts = r.found, r.evalTexts
 	return r.errs, nil
 }
 
@@ -133,8 +133,10 @@ type resolution struct {
 	errs  source.Problems
 	found bool
 	uses  []use
-	left  int64  // bytes that files may still have
-	picks []pick // for each "*" on the way to the value that is looked at
+	// evalTexts are the files of the evaluation's whose texts are put into the row.
+	evalTexts []string
+	left      int64  // bytes that files may still have
+	picks     []pick // for each "*" on the way to the value that is looked at
 }
 
 // pick is what a "*" stands for: an item, or if there is a name a member.
@@ -277,6 +279,9 @@ func (r *resolution) text(n *source.Node, folder bool, what string, lane *textLa
 			break
 		}
 		made.Fields = append(made.Fields, source.Field{Name: strings.TrimPrefix(file, name+"/"), Pos: n.Pos, Value: value})
+	}
+	if lane == &r.eval {
+		r.evalTexts = append(r.evalTexts, names...)
 	}
 	*n, r.found = *made, true
 	return nil

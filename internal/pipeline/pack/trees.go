@@ -37,7 +37,7 @@ func scanTrees(ctx context.Context, loc Location, m *Manifest) (*trees, error) {
 		return nil, err
 	}
 	t.public.order, t.eval.order = nil, nil // for the shares of tasks in folders
-	if len(t.public.bad) == 0 { // else it may be no folder
+	if len(t.public.bad) == 0 {             // else it may be no folder
 		t.files, err = openPublic(func() (*os.Root, error) { return root.OpenRoot(m.PublicRoot) }, func(name string) bool { return t.public.entries[name].sum != "" })
 	}
 	return t, err
