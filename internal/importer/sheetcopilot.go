@@ -67,7 +67,7 @@ func convertSheetCopilot(o *object, c converter) row {
 	name := path.Base(from)
 	s := copilotRow{id: id, board: board, golds: golds, materials: c.files}
 	why := cmp.Or(c.files.file(from, path.Join("assets", name)), s.read(from))
-	brief := context + "\n\n" + instructions + "\n\nThe workbook is " + name + ". Save what comes of it in its place."
+	brief := context + "\n\n" + instructions + "\n\nThe workbook is " + name + ". Save the result under the same name."
 	for _, sheet := range s.added {
 		brief += fmt.Sprintf(" Call the new sheet %q.", sheet)
 	}

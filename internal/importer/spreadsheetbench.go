@@ -78,11 +78,12 @@ func convertSpreadsheetBench(o *object, c converter) row {
 	}
 	parts, lacking := positions(c, answer, position)
 	c.leave(cmp.Or(why, lacking))
-	brief := instruction + "\n\nDo this in 1.xlsx"
+	brief, save := instruction+"\n\nDo this in 1.xlsx", "Save the result under the same name."
 	if len(outputs) > 1 {
+		save = "Save each result under the same name."
 		brief += fmt.Sprintf(", and in the same way in each other workbook up to %d.xlsx", len(outputs))
 	}
-	brief += ", and save what comes of it in its place. The answer belongs in " + position + "."
+	brief += ". " + save + " The answer belongs in " + position + "."
 	in, ev := map[string]any{"brief": brief}, deliverableEval{Rubric: combined(parts)}
 	if len(outputs) == 1 {
 		in["output_spec"], ev.Reference = outputs[0], evalPath{path.Join("gold", id, outputs[0].Path)}

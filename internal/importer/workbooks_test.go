@@ -129,7 +129,7 @@ func TestSheetCopilot(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := func(id, more, golds, rubric string) string {
-		return `{"id":"sheetcopilot/` + id + `","input":{"brief":"Two numbers.\n\nAdd them.\n\nThe workbook is Sums.xlsx. Save what comes of it in its place.` + more + `","output_spec":{"type":"xlsx","path":"Sums.xlsx"}},` +
+		return `{"id":"sheetcopilot/` + id + `","input":{"brief":"Two numbers.\n\nAdd them.\n\nThe workbook is Sums.xlsx. Save the result under the same name.` + more + `","output_spec":{"type":"xlsx","path":"Sums.xlsx"}},` +
 			`"assets":[{"path":"Sums.xlsx","mount":"Sums.xlsx","read_only":false}],"eval":{"reference_artifact":[` + golds + `],"rubric":` + rubric + `},"metadata":{"categories":"Formula","dataset":"SheetCopilot"}}` + "\n"
 	}
 	want := row("1_Sums", "", `{"path":"1_Sums/1_Sums_gt1.xlsx"},{"path":"1_Sums/1_Sums_gt2.xlsx"}`, `{"compare":"value","range":"A1:D2","sheet":"Sheet1","type":"cells"}`) +
@@ -195,12 +195,12 @@ func TestSpreadsheetBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"id":"spreadsheetbench/12","input":{"brief":"Add them.\n\nDo this in 1.xlsx, and in the same way in each other workbook up to 2.xlsx, and save what comes of it in its place. The answer belongs in C1.",` +
+	want := `{"id":"spreadsheetbench/12","input":{"brief":"Add them.\n\nDo this in 1.xlsx, and in the same way in each other workbook up to 2.xlsx. Save each result under the same name. The answer belongs in C1.",` +
 		`"output_spec":[{"type":"xlsx","path":"1.xlsx"},{"type":"xlsx","path":"2.xlsx"}]},` +
 		`"assets":[{"path":"12/1.xlsx","mount":"1.xlsx","read_only":false},{"path":"12/2.xlsx","mount":"2.xlsx","read_only":false}],` +
 		`"eval":{"reference_artifact":{"path":"gold/12"},"rubric":{"match":"spreadsheetbench","range":"C1","sheet":"One","type":"cells"}},` +
 		`"metadata":{"dataset":"SpreadsheetBench","type":"Cell-Level Manipulation"}}` + "\n" +
-		`{"id":"spreadsheetbench/7-3","input":{"brief":"Add them.\n\nDo this in 1.xlsx, and save what comes of it in its place. The answer belongs in 'My Sheet'!A1:B1,One!$C$1.",` +
+		`{"id":"spreadsheetbench/7-3","input":{"brief":"Add them.\n\nDo this in 1.xlsx. Save the result under the same name. The answer belongs in 'My Sheet'!A1:B1,One!$C$1.",` +
 		`"output_spec":{"type":"xlsx","path":"1.xlsx"}},"assets":[{"path":"7-3/1.xlsx","mount":"1.xlsx","read_only":false}],` +
 		`"eval":{"reference_artifact":{"path":"gold/7-3/1.xlsx"},"rubric":{"all":[{"match":"spreadsheetbench","range":"A1:B1","sheet":"My Sheet","type":"cells"},{"match":"spreadsheetbench","range":"C1","sheet":"One","type":"cells"}]}},` +
 		`"metadata":{"dataset":"SpreadsheetBench","type":"Cell-Level Manipulation"}}` + "\n"
