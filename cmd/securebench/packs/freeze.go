@@ -27,11 +27,11 @@ import (
 
 func (g group) freezeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "freeze PACK DIR", Short: "Write a pack with one whole line a task", Args: subcommand.Need("PACK", "DIR"),
-		Long: `Write a copy of a pack in which tasks.jsonl has all of each task: what a folder of
-tasks has in task.yaml and its texts, and the texts of files that rows name, as one
-line each. Evaluation files, assets, the recipes of images, and what is said about
-licence and source come along. Of a folder of tasks, the copy has the same digests.
+		Use: "freeze PACK DIR", Short: "Copy a pack, with each task in full on one line", Args: subcommand.Need("PACK", "DIR"),
+		Long: `Copy a pack to a folder DIR, with each task in full on one line of tasks.jsonl: the
+texts of the files that a row names stand in the line, and a folder of tasks becomes
+such a file. Evaluation files, assets, recipes of images, the licence and what is said
+about the source are copied too. The copy of a folder of tasks has the same digests.
 Nothing that exists is replaced.`,
 		Example: "  securebench pack freeze my-pack my-pack-1",
 		RunE: func(c *cobra.Command, args []string) error {
