@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
 	"securebench/internal/bounded"
 	"securebench/internal/fault"
 	"securebench/internal/lazyregexp"
