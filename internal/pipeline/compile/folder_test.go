@@ -133,8 +133,13 @@ func TestFolderChanges(t *testing.T) {
 			changed := 0
 			for _, ref := range refs {
 				var e *pack.ChangedError
-				if _, err := rows.Row(ref); errors.As(err, &e) {
-					changed++
+				_, err := rows.Row(ref)
+				if !errors.As(err, &e) {
+					continue
+				}
+				changed++
+				if !strings.HasPrefix(err.Error(), filepath.Join(dir, "tasks/add/task.yaml")+":") || !strings.Contains(err.Error(), ": the task changed since the pack was loaded") {
+					t.Errorf("it says %v", err)
 				}
 			}
 			if (changed == 1) != tt.row {
@@ -148,17 +153,23 @@ func TestFolderChanges(t *testing.T) {
 			}
 		})
 	}
-	for name, change := range map[string]func(dir string) error{
-		"gone": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "tasks/orders")) },
-		"another": func(dir string) error {
+	for name, tt := range map[string]struct {
+		change func(dir string) error
+		want   string
+	}{
+		"gone": {func(dir string) error { return os.RemoveAll(filepath.Join(dir, "tasks/orders")) }, "tasks: a task is missing since the pack was loaded"},
+		"another": {func(dir string) error {
 			return os.Rename(filepath.Join(dir, "tasks/add"), filepath.Join(dir, "tasks/z"))
-		},
+		}, "tasks/orders/task.yaml: the task changed since the pack was loaded"},
+		"more": {func(dir string) error {
+			return os.CopyFS(filepath.Join(dir, "tasks/z"), os.DirFS(filepath.Join(dir, "tasks/add")))
+		}, "tasks/z/task.yaml: the folder has more tasks since the pack was loaded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, twoTasks())
 			p := loaded(t, dir)
-			if err := change(dir); err != nil {
+			if err := tt.change(dir); err != nil {
 				t.Fatal(err)
 			}
 			var last error
@@ -166,8 +177,8 @@ func TestFolderChanges(t *testing.T) {
 				last = err
 			}
 			var e *pack.ChangedError
-			if !errors.As(last, &e) {
-				t.Errorf("reading it says %v", last)
+			if !errors.As(last, &e) || strings.TrimPrefix(last.Error(), dir+"/") != tt.want {
+				t.Errorf("reading it says %v, want %s", last, tt.want)
 			}
 		})
 	}
@@ -278,8 +289,9 @@ func TestFolderMistakes(t *testing.T) {
 		"a file":          {map[string]string{"tasks/b.yaml": head}, "tasks/b.yaml: a regular file is in the place of a task's folder (give each task a folder with task.yaml)"},
 		"broken":          {map[string]string{"tasks/b/task.yaml": "family: [\n"}, "tasks/b/task.yaml:2:1: invalid YAML: did not find expected node content (indent the keys of an object alike, write a blank after each colon, and close what is open)"},
 		"empty":           {map[string]string{"tasks/b/task.yaml": ""}, "tasks/b/task.yaml: the file is empty"},
-		"a list":          {map[string]string{"tasks/b/task.yaml": "- a\n"}, "tasks/b/task.yaml:1:1: a row must be an object, not a list (write one task a line, as a JSON object)"},
+		"a list":          {map[string]string{"tasks/b/task.yaml": "- a\n"}, "tasks/b/task.yaml:1:1: task.yaml must be an object, not a list (write the keys of a row: id, family, input, eval, assets, environment, metadata)"},
 		"odd":             {map[string]string{"tasks/b/task.yaml": head + "eval: {accepted_answers: [010]}\n"}, "tasks/b/task.yaml:3:27: 010 is read differently by YAML readers (write it in quotes, or in plain digits)"},
+		"wrong case":      {map[string]string{"tasks/b/task.yaml": head + "Eval: {accepted_answers: [a]}\n"}, `tasks/b/task.yaml:3:1: task.yaml has field "Eval" in the wrong case (write eval)`},
 		"yes":             {map[string]string{"tasks/b/task.yaml": head + "eval: {accepted_answers: [yes]}\n"}, "tasks/b/task.yaml:3:27: yes is read differently by YAML readers (write it in quotes, or in plain digits)"},
 		"key":             {map[string]string{"tasks/b/task.yaml": head + "eval: {accepted: [a]}\n"}, "tasks/b/task.yaml:3:7: task 'b' (short_answer).eval.accepted_answers is required\ntasks/b/task.yaml:3:8: task 'b' (short_answer).eval has unknown field \"accepted\" (known: accepted_answers, tolerance, match)"},
 		"missing text":    {map[string]string{"tasks/b/task.yaml": "family: short_answer\ninput:\n  question: {path: q.md}\neval: {accepted_answers: [a]}\n"}, `tasks/b/task.yaml:3:20: input.question.path "b/q.md" does not exist (put it below tasks/ beside the manifest)`},
@@ -305,6 +317,31 @@ func TestFolderMistakes(t *testing.T) {
 			}
 		})
 	}
+	t.Run("large text", func(t *testing.T) {
+		t.Parallel()
+		loc, err := pack.Locate(folder(t, map[string]string{"tasks/a/task.yaml": "family: short_answer\ninput: {question: {path: q.md}}\neval: {accepted_answers: [a]}\n", "tasks/a/q.md": strings.Repeat("x", 16<<20+1)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `tasks/a/task.yaml:2:26: input.question.path "a/q.md" is too large: a task with the files that it names may have 16777216 bytes (split the task, or make the data where it is used)`
+		if _, errs, _ := load(t, loc); errs != want {
+			t.Errorf("got  %s\nwant %s", errs, want)
+		}
+	})
+	t.Run("no tasks", func(t *testing.T) {
+		t.Parallel()
+		dir := folder(t, nil)
+		if err := os.Mkdir(filepath.Join(dir, "tasks"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		loc, err := pack.Locate(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, errs, warnings := load(t, loc); errs != "" || warnings != "tasks: the pack has no tasks (give each task a folder with task.yaml; securebench pack add makes one)" {
+			t.Errorf("got %s %s", errs, warnings)
+		}
+	})
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()
 		// 3 MB of control characters, which a line writes with six bytes each.

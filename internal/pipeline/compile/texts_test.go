@@ -336,9 +336,9 @@ func TestTextMistakes(t *testing.T) {
 		"outside":    {row(ok, `{"path": "../tasks.jsonl"}`), `tasks.jsonl:1:207: eval.reference_solution.path "../tasks.jsonl" contains ".." (write a relative path with forward slashes)`},
 		"number":     {row(`{"path": 5}`, ok), `tasks.jsonl:1:102: input.prompt.path must be a non-empty string, not a number (quote it: "5")`},
 		"folder":     {row(`{"path": "folder"}`, ok), `tasks.jsonl:1:102: input.prompt.path "folder" is a folder (name one of its files)`},
-		"binary":     {row(`{"path": "binary"}`, ok), `tasks.jsonl:1:102: input.prompt.path "binary" is no text: assets/binary:2:3: the file has a byte that is not UTF-8 (save the file as UTF-8)`},
-		"UTF-16":     {row(`{"path": "utf16"}`, ok), `tasks.jsonl:1:102: input.prompt.path "utf16" is no text: assets/utf16:1:1: the file is in UTF-16 (save it as UTF-8)`},
-		"mark":       {row(`{"path": "bom"}`, ok), `tasks.jsonl:1:102: input.prompt.path "bom" is no text: assets/bom:1:1: the file has a byte order mark (save the file as UTF-8 without one)`},
+		"binary":     {row(`{"path": "binary"}`, ok), `tasks.jsonl:1:102: input.prompt.path "binary" is not text: assets/binary:2:3: the file has a byte that is not UTF-8 (save the file as UTF-8)`},
+		"UTF-16":     {row(`{"path": "utf16"}`, ok), `tasks.jsonl:1:102: input.prompt.path "utf16" is not text: assets/utf16:1:1: the file is in UTF-16 (save it as UTF-8)`},
+		"mark":       {row(`{"path": "bom"}`, ok), `tasks.jsonl:1:102: input.prompt.path "bom" is not text: assets/bom:1:1: the file has a byte order mark (save the file as UTF-8 without one)`},
 		"too large":  {row(`{"path": "large"}`, ok), `tasks.jsonl:1:102: input.prompt.path "large" is too large: a row with the files that it names may have 16777216 bytes (split the task, or make the data where it is used)`},
 		"together":   {row(`{"path": "half"}`, `{"path": "half"}`), `tasks.jsonl:1:205: eval.reference_solution.path "half" is too large: a row with the files that it names may have 16777216 bytes (split the task, or make the data where it is used)`},
 		"escaped":    {row(`{"path": "zeros"}`, ok), `tasks.jsonl:1:1: the row has 18000172 bytes with the files that it names, more than 16777216 (split the task, or make the data where it is used)`},
@@ -390,7 +390,7 @@ func TestFoldersOfTests(t *testing.T) {
 		"split":    {row("", "t"), `tasks.jsonl:1:153: task 'a' (code_completion).eval.tests.code is a folder of pytest files, and tests that are split from the candidate are one text (set eval.tests.containment to "shared", or write one file)`},
 		"empty":    {row(shared, "none"), `tasks.jsonl:1:187: eval.tests.code.path "none" is a folder without files (put files there, or remove the field)`},
 		"no tests": {row(shared, "t/deep"), `tasks.jsonl:1:178: task 'a' (code_completion).eval.tests.code has no file of tests (name it test_….py or …_test.py, as pytest does)`},
-		"binary":   {row(shared, "b"), `tasks.jsonl:1:187: eval.tests.code.path "b/test_a.py" is no text: hidden/b/test_a.py:1:1: the file has a byte that is not UTF-8 (save the file as UTF-8)`},
+		"binary":   {row(shared, "b"), `tasks.jsonl:1:187: eval.tests.code.path "b/test_a.py" is not text: hidden/b/test_a.py:1:1: the file has a byte that is not UTF-8 (save the file as UTF-8)`},
 		"many":     {row(shared, "many"), `tasks.jsonl:1:187: eval.tests.code.path "many" has more than 1024 files (combine them)`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -143,7 +143,7 @@ func readTask(t *textReader, loc Location, name string, index int) (r read, err 
 		r.errs = problemsOf(at, err)
 		return r, nil
 	}
-	p := &rowReader{m: t.manifest, row: r.Row}
+	p := &rowReader{m: t.manifest, row: r.Row, task: true}
 	p.odd(root)
 	if root.Kind == source.Map {
 		inOrder(root, name)

@@ -165,7 +165,11 @@ func (l *loader) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.pack.Count == 0 {
+	switch {
+	case l.pack.Count > 0:
+	case l.pack.names != nil:
+		l.warn(source.Problems{{Pos: source.Pos{File: l.pack.Tasks}, Message: "the pack has no tasks", Fix: "give each task a folder with " + taskFile + "; securebench pack add makes one"}})
+	default:
 		l.warn(source.Problems{{Pos: source.Pos{File: l.pack.Tasks, Line: 1}, Message: "the pack has no rows", Fix: "write one task a line; securebench pack add appends one"}})
 	}
 	if l.dropped > 0 {

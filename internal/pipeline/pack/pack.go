@@ -140,6 +140,14 @@ func (e *ChangedError) Error() string {
 	return e.Pos.String() + ": " + e.What + " since the pack was loaded"
 }
 
+// says is what to say of a folder of tasks, or else of a file of rows.
+func (p *Pack) says(ofTasks, ofRows string, args ...any) string {
+	if p.names != nil {
+		return ofTasks
+	}
+	return fmt.Sprintf(ofRows, args...)
+}
+
 // Rows streams the rows in file order. A changed, missing or additional row
 // ends the stream with a [*ChangedError].
 func (p *Pack) Rows(ctx context.Context) iter.Seq2[Row, error] {
@@ -179,13 +187,13 @@ func (p *Pack) next(ctx context.Context, rows rowStream, index int) (row Row, mo
 	case err != nil:
 		return Row{}, false, err
 	case !more && index < p.Count:
-		return Row{}, false, &ChangedError{rows.pos(), fmt.Sprintf("row %d is missing", index+1)}
+		return Row{}, false, &ChangedError{rows.pos(), p.says("a task is missing", "row %d is missing", index+1)}
 	case !more:
 		return Row{}, false, nil
 	case index >= p.Count:
-		return Row{}, false, &ChangedError{rows.pos(), "the file has more rows"}
+		return Row{}, false, &ChangedError{rows.pos(), p.says("the folder has more tasks", "the file has more rows")}
 	case p.hashes.at(index) != hashRow(r.Raw):
-		return Row{}, false, &ChangedError{rows.pos(), fmt.Sprintf("row %d changed", index+1)}
+		return Row{}, false, &ChangedError{rows.pos(), p.says("the task changed", "row %d changed", index+1)}
 	}
 	if err = r.errs.Err(); err != nil {
 		return Row{}, false, err

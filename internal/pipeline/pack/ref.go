@@ -103,7 +103,7 @@ func (r *Reader) Row(ref Ref) (Row, error) {
 func (r *Reader) task(ref Ref) (Row, error) {
 	got, err := readTask(r.texts, r.pack.Location, r.pack.names[ref.Index], ref.Index)
 	if err == nil && sha256.Sum256(got.Raw) != ref.Sum {
-		err = &ChangedError{got.Pos, fmt.Sprintf("row %d changed", ref.Index+1)}
+		err = &ChangedError{got.Pos, "the task changed"}
 	}
 	return got.Row, errors.Join(err, got.errs.Err())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"securebench/internal/source"
 	"securebench/internal/task"
@@ -69,16 +70,25 @@ func NewRow(m *Manifest, index int, root *source.Node) (row Row, errs, warnings 
 type rowReader struct {
 	m              *Manifest
 	row            Row
+	task           bool // the row is the file of a task
 	errs, warnings source.Problems
 }
 
 func (p *rowReader) read(root *source.Node) {
 	if root.Kind != source.Map {
-		p.fail(&source.Problem{Pos: root.Pos, Message: fmt.Sprintf("a row must be an object, not %s", root.Kind), Fix: "write one task a line, as a JSON object"})
+		what, fix := "a row", "write one task a line, as a JSON object"
+		if p.task {
+			what, fix = taskFile, "write the keys of a row: "+strings.Join(rowKeys(), ", ")
+		}
+		p.fail(&source.Problem{Pos: root.Pos, Message: fmt.Sprintf("%s must be an object, not %s", what, root.Kind), Fix: fix})
 		return
 	}
 	p.row.Pos = root.Pos
-	p.fields(root, "the row", rowKeys()...)
+	section := "the row"
+	if p.task {
+		section = taskFile
+	}
+	p.fields(root, section, rowKeys()...)
 	p.names(root)
 	p.row.Input = p.object(root, "input")
 	p.row.Eval = p.object(root, "eval")

@@ -292,7 +292,11 @@ func (r *resolution) read(at *source.Node, what, name string, lane *textLane) (s
 	data, err := source.ReadFileIn(lane.root, name, r.left)
 	if err != nil {
 		if lane.tooLarge(name, r.left) {
-			r.errs.Add(at.Pos, fixLarge, "%s %q is too large: a row with the files that it names may have %d bytes", what, name, int64(maxLine))
+			of := "a row"
+			if r.below != "" {
+				of = "a task"
+			}
+			r.errs.Add(at.Pos, fixLarge, "%s %q is too large: %s with the files that it names may have %d bytes", what, name, of, int64(maxLine))
 			return "", nil
 		}
 		return "", fmt.Errorf("%s: reading %s: %w", at.Pos, path.Join(lane.dir, name), err)
@@ -302,7 +306,7 @@ func (r *resolution) read(at *source.Node, what, name string, lane *textLane) (s
 		return "", &ChangedError{source.Pos{File: path.Join(lane.dir, name)}, "the file changed"}
 	}
 	if p := source.CheckText(path.Join(lane.dir, name), data); p != nil {
-		r.errs.Add(at.Pos, cmp.Or(p.Fix, "save it as UTF-8"), "%s %q is no text: %s: %s", what, name, p.Pos, p.Message)
+		r.errs.Add(at.Pos, cmp.Or(p.Fix, "save it as UTF-8"), "%s %q is not text: %s: %s", what, name, p.Pos, p.Message)
 		return "", nil
 	}
 	r.left -= int64(len(data))
