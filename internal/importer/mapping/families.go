@@ -51,7 +51,7 @@ func shapes() map[string]shape {
 		"multiple_choice": {fields: []field{question, needed, labels, {name: "answer", says: "a label, position or text; a list if several are right", need: true}, match}, finish: finishChoices},
 		"multimodal_qa": {fields: []field{question, format, choices, labels,
 			{name: "answer", says: "with choices label, position, text; else text, number, list", need: true},
-			{name: "image", also: "images", says: "bytes, base64 or a file's name; several as a list or joined by +", need: true}, match}, finish: finishSeen},
+			{name: "image", also: "images", says: "bytes, base64 or file name; several as a list or joined by +", need: true}, match}, finish: finishSeen},
 		"code_completion": {boxed: true, fields: []field{prompt,
 			{name: "starter_code", says: "text", at: []string{"input", "starter_code"}, take: takeText},
 			{name: "language", says: "text", at: []string{"input", "language"}, take: takeText},
