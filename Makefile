@@ -13,7 +13,7 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 
 # Tests are built as bin/securebench is, so that most packages are compiled
 # once for both; "make vet" has looked at them.
-GO_TEST = CGO_ENABLED=0 go test -trimpath -vet=off $(TEST_FLAGS)
+GO_TEST = CGO_ENABLED=0 go test -trimpath -vet=off -ldflags='-s -w' $(TEST_FLAGS)
 
 # What tests with an engine are given: the images, a helper that is built, and which
 # engines must be there.
@@ -195,7 +195,7 @@ vet: go
 race: go ## run tests under the race detector
 	@packages=$$(scripts/packages.sh raced); \
 	if [ -n "$$packages" ]; then \
-		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -race -short -v -timeout 20m $(TEST_FLAGS) $$packages 2>&1 | \
+		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -ldflags='-s -w' -race -short -v -timeout 20m $(TEST_FLAGS) $$packages 2>&1 | \
 			scripts/raced.sh <(scripts/packages.sh left) | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \

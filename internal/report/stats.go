@@ -6,7 +6,7 @@ import "math"
 type Interval [2]float64
 
 // Rounded is the interval with [Rounded] bounds.
-func (in Interval) Rounded() Interval { return Interval{Rounded(in[0]), Rounded(in[1])} }
+func (i Interval) Rounded() Interval { return Interval{Rounded(i[0]), Rounded(i[1])} }
 
 // Wilson is the 95 % score interval of a proportion p of n tasks: E. B.
 // Wilson, "Probable inference, the law of succession, and statistical
