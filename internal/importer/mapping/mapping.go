@@ -93,8 +93,8 @@ type run struct {
 	number, matched int
 	waiting         []*made
 	seed            maphash.Seed
-	ids             map[uint64]uint32 // rows by the hash of their id
-	inputs          map[uint64]uint32 // and of what an agent sees
+	ids             rowsOf // by id
+	inputs          rowsOf // by what an agent sees
 	pictures        map[string]bool
 	faults          source.Problems
 	faulty          int
@@ -181,7 +181,7 @@ func newRun(families family.Registry, o Options) (*run, error) {
 	if families[o.Family].Name == "" {
 		return nil, usage(fmt.Errorf("--family is %q, want one of %s", o.Family, strings.Join(families.Names(), ", ")))
 	}
-	r := &run{options: o, shape: shapes()[o.Family], seed: maphash.MakeSeed(), ids: map[uint64]uint32{}, inputs: map[uint64]uint32{},
+	r := &run{options: o, shape: shapes()[o.Family], seed: maphash.MakeSeed(), ids: rowsOf{}, inputs: rowsOf{},
 		pictures: map[string]bool{}, indexed: map[int]int{}, positions: map[int]int{}}
 	var err error
 	if r.origins, err = parseOrigins(o.Map); err != nil {
@@ -467,9 +467,14 @@ func (m *made) said(line string) string {
 	return strings.ReplaceAll(line, m.name, filepath.Base(m.name))
 }
 
+// rowsOf are rows by the hash of a text. Two halves of it need two thirds of the room of
+// one number, of which there may be millions.
+type rowsOf map[[2]uint32]uint32
+
 // again reports whether a text was there before, and in which row.
-func (r *run) again(seen map[uint64]uint32, text []byte, row int) (int, bool) {
-	sum := maphash.Bytes(r.seed, text)
+func (r *run) again(seen rowsOf, text []byte, row int) (int, bool) {
+	hash := maphash.Bytes(r.seed, text)
+	sum := [2]uint32{uint32(hash >> 32), uint32(hash)}
 	before, ok := seen[sum]
 	if !ok {
 		seen[sum] = uint32(row)
