@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"securebench/internal/gateway/scripted"
 )
 
@@ -137,5 +139,35 @@ func TestDeliverablesOfModels(t *testing.T) {
 	before := len(b.provider.Requests())
 	if ran := run(); ran.code == exitDone || !strings.Contains(ran.stderr, "the model harness answers in text") || len(b.provider.Requests()) != before {
 		t.Errorf("a workbook: exit %d\n%s%s", ran.code, ran.stdout, ran.stderr)
+	}
+}
+
+// TestHubDeliverables: workers read files, and references that only the hub had, as the
+// machine of the run does.
+func TestHubDeliverables(t *testing.T) {
+	t.Parallel()
+	image := needEngine(t)
+	dir, f := t.TempDir(), newMachines(t)
+	const right = `a,b\n1,2\n`
+	row := func(id, says string) string {
+		return fmt.Sprintf(`{"id": %q, "input": {"brief": %q, "output_spec": {"type": "csv", "path": "out/a.csv"}}, "eval": {"reference_artifact": {"path": "a.csv"}, "rubric": {"type": "table"}}}`+"\n", id, says)
+	}
+	write(t, filepath.Join(dir, "manifest.yaml"), "id: hub-files\nversion: 1\ndefaults: {family: artifact_task, environment: {image: \""+image+"\"}}\n")
+	write(t, filepath.Join(dir, "tasks.jsonl"), row("right", "1")+row("wrong", "2")+row("missing", "3"))
+	if err := os.Mkdir(filepath.Join(dir, "hidden"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "hidden", "a.csv"), strings.ReplaceAll(right, `\n`, "\n"))
+	replay := filepath.Join(dir, "replay.jsonl")
+	write(t, replay, `{"task_id": "right", "text": "`+right+`"}`+"\n"+`{"task_id": "wrong", "text": "a,b\n1,3\n"}`+"\n")
+	here, there := filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "there")
+	f.must("run", dir, "--agent", "replay:"+replay, "-o", here, "-q")
+	run, addr := f.run(dir, "--agent", "replay:"+replay, "-o", there)
+	worker := f.start("worker", "--hub", addr, "--credentials", f.invite("scorers", "verify"))
+	f.ends(run, exitDone)
+	f.ends(worker, exitDone)
+	sameVerdicts(t, there, map[string]string{"right": "passed passed ", "wrong": "failed failed wrong_answer", "missing": "failed no_candidate candidate_missing"})
+	if d := cmp.Diff(found(t, here), found(t, there)); d != "" {
+		t.Errorf("records (-here +there):\n%s", d)
 	}
 }
