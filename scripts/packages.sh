@@ -13,8 +13,9 @@ cd "$(dirname "$0")/.."
 # They drive sandboxes; the race detector would slow them down for little of their own.
 driving='^\./internal/(sandbox/docker|sandbox/native|family/codecompletion)$'
 
-# In a package whose own code does one thing at a time the race detector finds nothing.
-concurrent='^[[:space:]]*go [a-z]|\.Go\(|"sync"|"sync/atomic"|\bchan |piped\.|io\.Pipe\(|"net"|"net/http"|exec\.Command|synctest\.'
+# The race detector finds nothing in a package that neither starts goroutines nor has state
+# that is meant for several; what it only waits for, such as a process, is no such thing.
+concurrent='^[[:space:]]*go [a-z]|\.Go\(|\bchan |sync\.(RW)?Mutex|sync\.(Map|Cond)|"sync/atomic"|synctest\.'
 
 tested() { find ./internal -name testdata -prune -o -name '*_test.go' -printf '%h\n' | sort -u; }
 
