@@ -30,7 +30,7 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.Until(shown + " && document.querySelectorAll('tbody a').length === 2")
+	b.Until(shown + " && document.querySelectorAll('tbody a').length === 3")
 	run := "#/run/demo"
 	shoot("report.png", run, 1280, 1100)
 	shoot("report-phone.png", run, 390, 844)
@@ -38,6 +38,9 @@ func TestPictures(t *testing.T) {
 	b.Until(shown + " && document.querySelector('#attempts tbody a')")
 	b.Until("document.querySelector('#attempts .outcome.failed')")
 	shoot("report-attempt.png", b.Text("document.querySelector('#attempts tbody tr:has(.outcome.failed) a').hash"), 1280, 1100)
+	b.Eval("location.hash = '#/run/judged'", nil)
+	b.Until(shown + " && document.querySelector('#attempts .outcome.failed')")
+	shoot("judged.png", b.Text("document.querySelector('#attempts tbody tr:has(.outcome.failed) a').hash"), 1280, 1100)
 	b.Eval("location.hash = '#/run/own-agent'", nil)
 	b.Until(shown + " && document.querySelector('#attempts .outcome.passed')")
 	steps := b.Text("document.querySelector('#attempts tbody tr:has(.outcome.passed) a').hash")
