@@ -16,13 +16,16 @@ func TestPictures(t *testing.T) {
 		t.Skip("SKIPPED: only make pictures makes pictures")
 	}
 	b := browsertest.Open(t, serve(t, runs), 1280, 900)
+	above := "html" // what the pictures begin with
 	shoot := func(name, at string, width, height int) {
 		t.Helper()
 		b.Size(width, height)
 		b.Eval("location.hash = '"+at+"'", nil)
 		b.Until(shown)
 		b.Eval("document.activeElement.blur(); window.scrollTo(0, 0)", nil)
-		png := b.Picture(0, 0, float64(width), float64(height))
+		var top float64
+		b.Eval("document.querySelector('"+above+"').getBoundingClientRect().top", &top)
+		png := b.Picture(0, top, float64(width), float64(height))
 		if len(png) < 5<<10 || len(png) > 400<<10 {
 			t.Errorf("%s has %d bytes", name, len(png))
 		}
@@ -40,7 +43,9 @@ func TestPictures(t *testing.T) {
 	shoot("report-attempt.png", b.Text("document.querySelector('#attempts tbody tr:has(.outcome.failed) a').hash"), 1280, 1100)
 	b.Eval("location.hash = '#/run/judged'", nil)
 	b.Until(shown + " && document.querySelector('#attempts .outcome.failed')")
+	above = "#verification"
 	shoot("judged.png", b.Text("document.querySelector('#attempts tbody tr:has(.outcome.failed) a').hash"), 1280, 1100)
+	above = "html"
 	b.Eval("location.hash = '#/run/own-agent'", nil)
 	b.Until(shown + " && document.querySelector('#attempts .outcome.passed')")
 	steps := b.Text("document.querySelector('#attempts tbody tr:has(.outcome.passed) a').hash")
