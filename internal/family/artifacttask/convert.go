@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -62,7 +63,6 @@ type converter struct {
 	image  sandbox.Image
 	site   *sandboxed.Site
 	name   string // what the image's programs say that they are
-	used   bool
 }
 
 // openConverter has files of a row that names a converter converted.
@@ -96,13 +96,14 @@ func (s *scorer) readFile(ctx context.Context, box *readbox.Box, name string, of
 	}
 	data, err := io.ReadAll(content)
 	if err != nil {
-		return nil, fmt.Errorf("reading the candidate: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	f, err := box.Read(ctx, t, size, bytes.NewReader(data))
-	if err != nil {
-		return nil, err
+	if err != nil || f.Workbook != nil && !open(f.Workbook) {
+		return f, err
 	}
-	why, err := s.converter.complete(ctx, box, f, data)
+	s.converted = s.converted || ofCandidate
+	why, err := s.complete(ctx, f, data)
 	if why == "" || err != nil {
 		return f, err
 	}
@@ -115,23 +116,25 @@ func (s *scorer) readFile(ctx context.Context, box *readbox.Box, name string, of
 
 // complete adds to a file what the reader does not know of it. What is not found out stays
 // unknown, which no candidate passes by; why says the reason.
-func (c *converter) complete(ctx context.Context, box *readbox.Box, f *artifact.File, content []byte) (why string, err error) {
-	if f.Workbook != nil && !open(f.Workbook) {
-		return "", nil
-	}
-	out, why, err := c.run(ctx, converters()[f.Type], content)
+func (s *scorer) complete(ctx context.Context, f *artifact.File, content []byte) (why string, err error) {
+	out, why, err := s.converter.run(ctx, converters()[f.Type], content)
 	if why != "" || err != nil {
 		return why, err
 	}
 	if f.Document != nil {
-		f.Document.Blocks, why = pages(out)
+		f.Document.Blocks, why = pages(out, f.Document.Pages)
 		return why, nil
 	}
+	box, err := readbox.Open(ctx, s.verifier.resources.Engine, s.labels()) // it is of no use once a file has ended it
+	if err != nil {
+		return "", err
+	}
 	by, err := box.Read(ctx, f.Type, int64(len(out)), bytes.NewReader(out))
+	_ = box.Close(context.WithoutCancel(ctx)) // what is left is reaped
 	if u, ok := errors.AsType[*readbox.Unreadable](err); ok {
 		return "what came of it cannot be read: " + u.Why, nil
 	}
-	if failed := (*family.Failure)(nil); errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*family.Failure](err); ok {
 		return "what came of it cannot be read: " + failed.Message, nil
 	}
 	if err == nil {
@@ -142,7 +145,6 @@ func (c *converter) complete(ctx context.Context, box *readbox.Box, f *artifact.
 
 // run runs a program over a file. If it fails, why says how.
 func (c *converter) run(ctx context.Context, script string, content []byte) (out []byte, why string, err error) {
-	c.used = true
 	box, err := c.site.Open(ctx, "converter", convertLimit+sandboxed.StartLimit, sandbox.Spec{Image: c.image,
 		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}})
 	if err != nil {
@@ -158,7 +160,7 @@ func (c *converter) run(ctx context.Context, script string, content []byte) (out
 		return nil, "the converted file is too large", endErr
 	}
 	err = sandboxed.Settle(err, limits, endErr, true)
-	if failed := (*family.Failure)(nil); errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*family.Failure](err); ok {
 		return nil, "converting it: " + failed.Message, nil
 	}
 	switch {
@@ -201,44 +203,48 @@ func adoptable(c *artifact.Cell) bool { return c.Uncomputed && !changing.MatchSt
 
 // adopt takes the values of formulas that only the office program could calculate.
 func adopt(to, from *artifact.Workbook) {
-	type place struct {
-		sheet       string
-		row, column int
-	}
-	values := map[place]artifact.Value{}
-	for _, s := range from.Sheets {
-		for _, c := range s.Cells {
-			v := c.Value
-			if c.Stored != nil {
-				v = *c.Stored
-			}
-			if v.Kind != artifact.Failed || v.Text != "#NAME?" { // it does not know the function
-				values[place{s.Name, c.Row, c.Column}] = v
-			}
-		}
-	}
 	for i := range to.Sheets {
 		s := &to.Sheets[i]
+		at := slices.IndexFunc(from.Sheets, func(other artifact.Sheet) bool { return other.Name == s.Name })
 		for j := range s.Cells {
 			c := &s.Cells[j]
-			if v, ok := values[place{s.Name, c.Row, c.Column}]; ok && adoptable(c) {
-				c.Value, c.Uncomputed = v, false
+			if at < 0 || !adoptable(c) {
+				continue
+			}
+			if k, ok := slices.BinarySearchFunc(from.Sheets[at].Cells, *c, artifact.ByPlace); ok {
+				take(c, &from.Sheets[at].Cells[k])
 			}
 		}
 	}
 }
 
-// pages are the lines of a text whose pages end with a form feed.
-func pages(text []byte) (blocks []artifact.Block, why string) {
+// take takes the value that the office program stored, unless it does not know the function.
+func take(c, from *artifact.Cell) {
+	v := from.Value
+	if from.Stored != nil {
+		v = *from.Stored
+	}
+	if v.Kind != artifact.Failed || v.Text != "#NAME?" {
+		c.Value, c.Uncomputed = v, false
+	}
+}
+
+// pages are the pages of a text, each of which ends with a form feed. There are no more
+// than the file is known to have: its writer may have put form feeds into the text.
+func pages(text []byte, most int) (blocks []artifact.Block, why string) {
 	if !utf8.Valid(text) {
 		return nil, "what came of it is no text"
 	}
-	for page, part := range strings.Split(string(text), "\f") {
-		for line := range strings.Lines(part) {
-			if line = strings.TrimSpace(line); line != "" {
-				blocks = append(blocks, artifact.Block{Page: page + 1, Text: line})
-			}
+	page := 0
+	for part := range strings.SplitSeq(string(text), "\f") {
+		page++
+		if part = strings.TrimSpace(part); part == "" {
+			continue
 		}
+		if page > most {
+			return nil, "what came of it has more pages than the file"
+		}
+		blocks = append(blocks, artifact.Block{Page: page, Text: part})
 	}
 	return blocks, ""
 }

@@ -170,3 +170,14 @@ func converts(t *testing.T, e sandbox.Engine, image sandbox.Image, standIn bool)
 		}
 	}
 }
+
+// TestPages: a text has no more pages than its file, whatever form feeds its writer put in.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	if got, why := pages([]byte("one\ntwo\f\fthree\f"), 3); why != "" || len(got) != 2 || got[0].Text != "one\ntwo" || got[1].Page != 3 {
+		t.Errorf("%+v, %s", got, why)
+	}
+	if got, why := pages([]byte(strings.Repeat("a\f", 1000)), 3); why == "" || got != nil {
+		t.Errorf("%d pages", len(got))
+	}
+}

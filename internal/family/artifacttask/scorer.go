@@ -51,6 +51,7 @@ type scorer struct {
 	judged     *family.Verdict // what a judge decided
 	restricted map[string][]byte
 	converter  *converter // nil without
+	converted  bool       // a file of the candidate's was
 }
 
 // find returns which output an entry of a tree is, or -1.
@@ -147,9 +148,6 @@ func (s *scorer) Open(ctx context.Context, site *sandboxed.Site) error {
 	if err := s.read(ctx); err != nil {
 		return err
 	}
-	if s.converter != nil {
-		s.converter.used = false // by the candidate
-	}
 	box, err := readbox.Open(ctx, s.verifier.resources.Engine, s.labels())
 	if err != nil {
 		return err
@@ -245,7 +243,7 @@ func (s *scorer) Describe(v *family.Verdict) {
 		v.Metadata = verdict.Metadata{}
 	}
 	v.Metadata.Set(keyTypes, typesOf(s.row.outputs))
-	if s.converter != nil && s.converter.used {
+	if s.converted {
 		v.Containment = verdict.Split
 		v.Metadata.Set(keyConverter, s.converter.name)
 	}
