@@ -58,13 +58,12 @@ func (c *Compiler) Family(name string) (family.Family, bool) {
 func (c *Compiler) Check(row pack.Row) (errs, warnings source.Problems) {
 	k := &checker{row: row, context: fmt.Sprintf("task '%s' (%s)", row.ID, row.Family)}
 	f, known := c.Family(row.Family)
-	if !known {
-		k.warnings.Add(k.row.Pos, c.unknownFamily(row.Family), "family %q is not known; its tasks stay pending and all of eval is hidden", row.Family)
-	}
 	if known {
 		schemas := c.schemas[row.Family]()
 		k.schema(schemas.input, row.Input, "input")
 		k.schema(schemas.eval, row.Eval, "eval")
+	} else {
+		k.warnings.Add(k.row.Pos, c.unknownFamily(row.Family), "family %q is not known; its tasks stay pending and all of eval is hidden", row.Family)
 	}
 	k.names()
 	k.environment(f)
