@@ -72,7 +72,7 @@ func patient(t *testing.T, pack string) string {
 	if len(names) == 0 {
 		names = []string{filepath.Join(dir, "tasks.jsonl")}
 	}
-	for _, name := range names {
+	for _, name := range append(names, filepath.Join(dir, "manifest.yaml")) {
 		tasks, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
