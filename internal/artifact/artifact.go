@@ -178,7 +178,16 @@ type Image struct {
 	Width, Height int
 	Pixels        string // SHA-256 of width, height (4 bytes each, big-endian) and all pixels
 	Small         []byte // luma of the picture at SmallSide x SmallSide, by rows
+	// Shown is the picture for people, on white: a JPEG in which no byte of the file is,
+	// at most [ShownSide] pixels on a side and [MaxShown] bytes.
+	Shown []byte
 }
+
+// The bounds of the form of a picture that is for people.
+const (
+	ShownSide = 1024
+	MaxShown  = 1 << 20
+)
 
 // SmallSide is the side of a picture's small form, in pixels.
 const SmallSide = 256

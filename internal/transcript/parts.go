@@ -3,12 +3,15 @@ package transcript
 import (
 	"io/fs"
 	"path"
+	"strings"
 
 	"securebench/internal/candidate"
 	"securebench/internal/evidence"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/redact"
 	"securebench/internal/source"
 	"securebench/internal/task"
+	"securebench/internal/verdict"
 )
 
 // candidate adds what was scored: all of it where the store is there, else what
@@ -68,18 +71,58 @@ func (b *builder) raw(name string) (record.RawFile, bool) {
 
 func rawName(file string) string { return path.Base(file) }
 
-// rawPart adds a file of the operator's folder, if it is what the record says.
-func (b *builder) rawPart(title string, f record.RawFile) {
+// checked reads a file of the operator's folder, if it is what the record says; else it adds
+// a part that says why not.
+func (b *builder) checked(title string, f record.RawFile) (data []byte, ok bool) {
 	if b.FS == nil || b.Salt == nil {
-		return
+		return nil, false
 	}
 	if err := f.Check(b.FS, *b.Salt, b.line.TaskID); err != nil {
 		b.add(title, "it cannot be used: "+source.Words(err), "")
-		return
+		return nil, false
 	}
 	data, err := fs.ReadFile(b.FS, f.Path)
 	if err != nil {
 		b.add(title, "it cannot be read: "+source.Words(err), "")
+		return nil, false
+	}
+	return data, true
+}
+
+// maxPictures is how many pictures of one attempt are shown.
+const maxPictures = 16
+
+// pictures adds the pictures that were made of what an agent delivered, or where they are.
+func (b *builder) pictures() {
+	const title = "verifier: pictures of the files"
+	var files []File
+	var lines []string
+	for _, f := range b.line.Restricted {
+		name := rawName(f.Path)
+		if !strings.HasSuffix(name, verdict.PictureExt) || len(files) == maxPictures {
+			continue
+		}
+		data, ok := b.checked(title, f)
+		if !ok {
+			continue
+		}
+		shown := File{Path: redact.Quote(name), Kind: "file", Size: int64(len(data))}
+		if b.content(&shown, data); shown.Picture != "" {
+			files = append(files, shown)
+		}
+		lines = append(lines, f.Path)
+	}
+	if b.Apart && len(files) > 0 {
+		b.out.Parts = append(b.out.Parts, Part{Title: title, Form: Pictures, Files: files})
+		return
+	}
+	b.add(title, "", strings.Join(lines, "\n"))
+}
+
+// rawPart adds a file of the operator's folder.
+func (b *builder) rawPart(title string, f record.RawFile) {
+	data, ok := b.checked(title, f)
+	if !ok {
 		return
 	}
 	note := ""

@@ -69,6 +69,8 @@ const (
 	Patch  Form = "patch"
 	Tree   Form = "tree"
 	Values Form = "values" // a name and a value a line
+	// Pictures are files, each with its picture.
+	Pictures Form = "pictures"
 )
 
 // Source says where the parts of an attempt are read.
@@ -243,8 +245,10 @@ func (b *builder) verifier() {
 	b.add("judge", "", judgement(l.Judge))
 	b.add("verifier: measure", "", l.Measure.String())
 	b.addAs(Values, "verifier: details", "", pairs(l.VerifierMetadata))
+	b.pictures()
 	for _, f := range l.Restricted {
 		switch name := rawName(f.Path); {
+		case strings.HasSuffix(name, verdict.PictureExt):
 		case name == "agent-stdout", name == "agent-stderr", strings.HasSuffix(name, agentSteps), b.Apart && strings.HasSuffix(name, "agent-network.jsonl"):
 		case b.stepped && strings.HasSuffix(name, "agent-exchanges.jsonl"):
 			b.add("restricted: "+name, "not shown, as the steps are; "+f.Path, "")

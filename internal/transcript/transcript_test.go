@@ -2,9 +2,12 @@ package transcript
 
 import (
 	"bytes"
+	"encoding/base64"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"image"
+	"image/jpeg"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -229,5 +232,39 @@ func TestStored(t *testing.T) {
 	run["candidates/"+strings.TrimPrefix(textSum, "sha256:")].Data = []byte("whole Answer")
 	if got := shown(inline); !strings.Contains(got, "the stored one cannot be used") || !strings.Contains(got, "| whole\n") {
 		t.Error(got)
+	}
+}
+
+// TestPictures: pictures of what was delivered are shown where pictures can be, and else it
+// is said where they are; one that has been changed since is not.
+func TestPictures(t *testing.T) {
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 3, 2)), nil); err != nil {
+		t.Fatal(err)
+	}
+	const name = "restricted/t/1/verifier-picture-1.jpg"
+	salt := digest.Salt{}
+	l := &record.Line{TaskID: "t", Verified: true, Outcome: verdict.Passed, Restricted: []record.RawFile{{Path: name, Digest: salt.Keyed("restricted", "t", b.Bytes())}}}
+	from := Source{FS: fstest.MapFS{name: {Data: b.Bytes()}}, Salt: &salt, Limit: 1 << 20}
+	find := func() Part {
+		for _, p := range Read(from, l).Parts {
+			if p.Title == "verifier: pictures of the files" {
+				return p
+			}
+		}
+		t.Fatal("there is no such part")
+		return Part{}
+	}
+	if p := find(); p.Text != name {
+		t.Errorf("as text: %+v", p)
+	}
+	from.Apart = true
+	p := find()
+	if len(p.Files) != 1 || p.Form != Pictures || p.Files[0].Type != "image/jpeg" || p.Files[0].Picture != base64.StdEncoding.EncodeToString(b.Bytes()) {
+		t.Errorf("as a picture: %+v", p)
+	}
+	from.FS = fstest.MapFS{name: {Data: append(b.Bytes(), 0)}}
+	if p := find(); p.Files != nil || !strings.Contains(p.Note, "it cannot be used") {
+		t.Errorf("changed: %+v", p)
 	}
 }

@@ -5,6 +5,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// PictureExt ends the names of restricted output that is a picture for people: a JPEG that
+// was made in a sandbox.
+const PictureExt = ".jpg"
+
 // Metadata holds what a stage reports beyond the common fields. The values are
 // JSON, so that they are unchanged in another process or after they are read
 // from a record.

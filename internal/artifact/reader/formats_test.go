@@ -7,11 +7,14 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/jpeg"
 	"image/png"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -142,5 +145,40 @@ func TestZip(t *testing.T) {
 	}
 	if f, reason := read(t, zipped(t), artifact.ZIP); reason != "" || len(f.Members) != 0 {
 		t.Errorf("empty: %s, %+v", reason, f)
+	}
+}
+
+// TestShown: a picture is shown small, on white, and without anything else that its file
+// says.
+func TestShown(t *testing.T) {
+	m := image.NewNRGBA(image.Rect(0, 0, 3000, 1000))
+	for y := range 1000 {
+		for x := range 1500 {
+			m.SetNRGBA(x, y, color.NRGBA{200, 20, 20, 255})
+		}
+	}
+	const mark = "tEXtsaid beside the pixels"
+	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(mark)-4))
+	chunk = binary.BigEndian.AppendUint32(append(chunk, mark...), crc32.ChecksumIEEE([]byte(mark)))
+	f, reason := read(t, slices.Insert(encoded(t, m), 33, chunk...), artifact.PNG) // behind the header
+	if reason != "" {
+		t.Fatal(reason)
+	}
+	got, err := jpeg.Decode(bytes.NewReader(f.Image.Shown))
+	if err != nil || got.Bounds() != image.Rect(0, 0, 1024, 341) || bytes.Contains(f.Image.Shown, []byte(mark)) {
+		t.Fatalf("%v, %v", got.Bounds(), err)
+	}
+	for x, want := range map[int]color.RGBA{10: {200, 20, 20, 255}, 1000: {255, 255, 255, 255}} {
+		at := color.RGBAModel.Convert(got.At(x, 170)).(color.RGBA)
+		if near := func(a, b uint8) bool { return max(a, b)-min(a, b) < 8 }; !near(at.R, want.R) || !near(at.G, want.G) || !near(at.B, want.B) {
+			t.Errorf("the pixel at %d is %v, want about %v", x, at, want)
+		}
+	}
+	noise := image.NewNRGBA(image.Rect(0, 0, 1200, 1200))
+	random := rand.NewChaCha8([32]byte{1})
+	_, _ = random.Read(noise.Pix)
+	f, reason = read(t, encoded(t, noise), artifact.PNG)
+	if reason != "" || len(f.Image.Shown) > artifact.MaxShown {
+		t.Errorf("noise: %s, %d bytes", reason, len(f.Image.Shown))
 	}
 }

@@ -53,8 +53,8 @@ func readImage(data []byte, f *artifact.File, kind, called string, decode func()
 	if b.Dx() != info.Width || b.Dy() != info.Height {
 		return refuse("%s", picture.ErrSizes)
 	}
-	f.Image = pixels(m)
-	return nil
+	f.Image, err = pixels(m)
+	return err
 }
 
 // wide says whether the decoder needs more than four bytes for a pixel: a PNG of 16 bits, or
@@ -84,10 +84,10 @@ func pngEnds(data []byte) bool {
 	return bytes.HasSuffix(data, []byte("\x00\x00\x00\x00IEND\xae\x42\x60\x82"))
 }
 
-// pixels takes the digest of a picture and its small form in one pass over its rows. A
+// pixels takes the digest of a picture and its other forms in one pass over its rows. A
 // pixel of the small form is the mean of those that fall into it, or the nearest one where
 // the picture is smaller.
-func pixels(m image.Image) *artifact.Image {
+func pixels(m image.Image) (*artifact.Image, error) {
 	b := m.Bounds()
 	width, height := b.Dx(), b.Dy()
 	sum := sha256.New()
@@ -95,17 +95,23 @@ func pixels(m image.Image) *artifact.Image {
 	binary.BigEndian.PutUint32(size[:4], uint32(width))
 	binary.BigEndian.PutUint32(size[4:], uint32(height))
 	sum.Write(size[:])
-	s := newSmall(width, height)
+	s, people := newSmall(width, height), newShown(width, height)
 	rows := image.NewNRGBA(image.Rect(0, 0, width, min(strip, height)))
 	for y := 0; y < height; y += strip {
 		n := min(strip, height-y)
 		toNRGBA(rows, m, b.Min.X, b.Min.Y+y, n)
 		sum.Write(rows.Pix[:n*rows.Stride])
 		for i := range n {
-			s.add(y+i, rows.Pix[i*rows.Stride:(i+1)*rows.Stride])
+			row := rows.Pix[i*rows.Stride : (i+1)*rows.Stride]
+			s.add(y+i, row)
+			people.add(y+i, row)
 		}
 	}
-	return &artifact.Image{Width: width, Height: height, Pixels: hex.EncodeToString(sum.Sum(nil)), Small: s.luma()}
+	out, err := people.jpeg()
+	if err != nil {
+		return nil, err
+	}
+	return &artifact.Image{Width: width, Height: height, Pixels: hex.EncodeToString(sum.Sum(nil)), Small: s.luma(), Shown: out}, nil
 }
 
 // toNRGBA converts rows of a picture. The colours of pixels that are not premultiplied are

@@ -1,15 +1,12 @@
 package wire
 
-import (
-	"slices"
+import "securebench/internal/artifact"
 
-	"securebench/internal/artifact"
-)
-
-// types are the types of files that pass.
-func types() []artifact.Type {
-	return []artifact.Type{artifact.CSV, artifact.JSON, artifact.Text, artifact.XLSX, artifact.DOCX, artifact.PPTX,
-		artifact.PDF, artifact.PNG, artifact.JPEG, artifact.NPY, artifact.ZIP, artifact.Any}
+// parts says whether a file has what those of each type have.
+func parts(f *artifact.File) map[artifact.Type]bool {
+	return map[artifact.Type]bool{artifact.CSV: f.Table != nil, artifact.JSON: f.Text != nil, artifact.Text: f.Text != nil,
+		artifact.XLSX: f.Workbook != nil, artifact.DOCX: f.Document != nil, artifact.PPTX: f.Document != nil, artifact.PDF: f.Document != nil,
+		artifact.PNG: f.Image != nil, artifact.JPEG: f.Image != nil, artifact.NPY: f.Array != nil, artifact.ZIP: true, artifact.Any: true}
 }
 
 // file codes a model.
@@ -17,9 +14,6 @@ func (c *coder) file(f *artifact.File) {
 	name := string(f.Type)
 	c.text(&name)
 	f.Type = artifact.Type(name)
-	if c.err == nil && !slices.Contains(types(), f.Type) {
-		c.invalid("its type is not known")
-	}
 	c.number(&f.Bytes)
 	c.text(&f.SHA256)
 	optional(c, &f.Table, table)
@@ -33,6 +27,9 @@ func (c *coder) file(f *artifact.File) {
 		c.number(&m.Bytes)
 		c.text(&m.SHA256)
 	})
+	if c.err == nil && !parts(f)[f.Type] {
+		c.invalid("its type is not known, or lacks what files of it have")
+	}
 }
 
 func table(c *coder, t *artifact.Table) {
@@ -173,9 +170,10 @@ func image(c *coder, v *artifact.Image) {
 	c.int(&v.Width)
 	c.int(&v.Height)
 	c.text(&v.Pixels)
-	v.Small = []byte(c.raw(string(v.Small)))
-	if len(v.Small) == 0 {
-		v.Small = nil
+	c.bytes(&v.Small)
+	c.bytes(&v.Shown)
+	if len(v.Shown) > artifact.MaxShown {
+		c.invalid("a picture for people is too large")
 	}
 }
 

@@ -5,7 +5,7 @@ const Name = "sandbox-read"
 
 // Version is the first frame that the program gets, and its answer to it: that of what it
 // and the runner say to each other.
-const Version = "read 1"
+const Version = "read 2"
 
 // What the first byte of an answer says.
 const (

@@ -174,6 +174,14 @@ func (c *coder) raw(v string) string {
 	return v
 }
 
+// bytes codes bytes, of which none are nil.
+func (c *coder) bytes(v *[]byte) {
+	*v = []byte(c.raw(string(*v)))
+	if len(*v) == 0 {
+		*v = nil
+	}
+}
+
 func (c *coder) text(v *string) {
 	*v = c.raw(*v)
 	if c.err == nil && !utf8.ValidString(*v) {

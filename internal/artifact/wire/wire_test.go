@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -39,7 +40,7 @@ func models() []*artifact.File {
 			Pivots:     []artifact.Pivot{{Name: "p", Source: "s", Rows: []string{"r"}, Columns: []string{"c"}, Filters: []string{"f"}, Values: []artifact.PivotValue{{Field: "f", Summary: "sum"}}}},
 			Conditions: []artifact.Condition{{Range: "A1", Type: "cellIs", Operator: "equal", Formulas: []string{"1"}, Format: bold}}}}}},
 		{Type: artifact.DOCX, Document: &artifact.Document{Pages: 2, Blocks: []artifact.Block{{Page: 1, Style: "Heading 1", Text: "t"}, {Table: [][]string{{"a"}}}}}},
-		{Type: artifact.PNG, Image: &artifact.Image{Width: 3, Height: 4, Pixels: "cd", Small: []byte{0, 255, 1}}},
+		{Type: artifact.PNG, Image: &artifact.Image{Width: 3, Height: 4, Pixels: "cd", Small: []byte{0, 255, 1}, Shown: []byte{0xff, 0xd8}}},
 		{Type: artifact.NPY, Array: &artifact.Array{Shape: []int{2}, Values: []float64{1.5, math.Inf(1)}}},
 		{Type: artifact.ZIP, Members: []artifact.Member{{Name: "a", Bytes: 1, SHA256: "ef"}}},
 		{Type: artifact.Any, Bytes: 1 << 40},
@@ -92,8 +93,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestPromises: a model is what its type says, whoever wrote it: rules and texts of the
-// runner rely on tables with rows of one length, and on cells in order, inside of a sheet.
+// TestPromises: a model has what its type says, whoever wrote it: rules and texts of the
+// runner rely on that, on tables with rows of one length, and on cells in order, inside of a sheet.
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	const head, tail = "\x03csv\x00\x00\x01", "\x00\x00\x00\x00\x00\x00"
@@ -101,6 +102,13 @@ func TestPromises(t *testing.T) {
 	for rows, bad := range tables {
 		if _, err := wire.Read(head + rows + tail); (bad != "") != errors.Is(err, wire.ErrInvalid) {
 			t.Errorf("a row that is %q: %v", bad, err)
+		}
+	}
+	for _, m := range models() {
+		if bare := encoded(t, &artifact.File{Type: artifact.Any, Bytes: m.Bytes}); m.Type != artifact.Any && m.Type != artifact.ZIP {
+			if _, err := wire.Read(fmt.Sprintf("%c%s%s", len(m.Type), m.Type, bare[4:])); !errors.Is(err, wire.ErrInvalid) {
+				t.Errorf("%s without what it says: %v", m.Type, err)
+			}
 		}
 	}
 	cells := encoded(t, &artifact.File{Type: artifact.XLSX, Workbook: &artifact.Workbook{Sheets: []artifact.Sheet{{Cells: []artifact.Cell{{Row: 7, Column: 9}, {Row: 7, Column: 10}}}}}})

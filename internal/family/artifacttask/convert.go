@@ -29,15 +29,32 @@ const (
 	desk         = "/tmp"
 )
 
+// maxPages is how many pages of a document are shown.
+const maxPages = 8
+
+//go:embed office.sh
+var office string
+
 // The programs that convert, in the words of a shell.
-const pdfText = "cat >in.pdf && pdftotext -q -enc UTF-8 in.pdf -"
+var (
+	calculate = office + "cat >in.xlsx; as xlsx 'Calc MS Excel 2007 XML'; cat out/in.xlsx"
+	pdfText   = "cat >in.pdf && pdftotext -q -enc UTF-8 in.pdf -"
+	// draw writes an archive of pictures of pages.
+	draw = fmt.Sprintf("\npdftoppm -q -png -scale-to %d -l %d out/in.pdf page; tar -cf - page*", artifact.ShownSide, maxPages)
+)
 
-//go:embed calculate.sh
-var calculate string
-
-// converters name the programs by the types of files that they are for.
+// converters name the programs by the types of files that they complete.
 func converters() map[artifact.Type]string {
 	return map[artifact.Type]string{artifact.XLSX: calculate, artifact.PDF: pdfText}
+}
+
+// drawers name the programs by the types of files whose pages they draw.
+func drawers() map[artifact.Type]string {
+	return map[artifact.Type]string{
+		artifact.PDF:  "set -e; mkdir out; cat >out/in.pdf" + draw,
+		artifact.DOCX: office + "cat >in.docx; as pdf" + draw,
+		artifact.PPTX: office + "cat >in.pptx; as pdf" + draw,
+	}
 }
 
 // converterOf names the image in which a row has files converted, "" for none.
@@ -91,7 +108,7 @@ func (c *converter) imageID() string {
 // readFile has a file read in a sandbox, and completed by the converter, if there is one.
 // A candidate's workbook may keep cells whose values are not known.
 func (s *scorer) readFile(ctx context.Context, box *readbox.Box, name string, ofCandidate bool, t artifact.Type, size int64, content io.Reader) (*artifact.File, error) {
-	if s.converter == nil || converters()[t] == "" {
+	if s.converter == nil || converters()[t] == "" && drawers()[t] == "" {
 		return box.Read(ctx, t, size, content)
 	}
 	data, err := io.ReadAll(content)
@@ -99,7 +116,10 @@ func (s *scorer) readFile(ctx context.Context, box *readbox.Box, name string, of
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	f, err := box.Read(ctx, t, size, bytes.NewReader(data))
-	if err != nil || f.Workbook != nil && !open(f.Workbook) {
+	if err == nil && ofCandidate && drawers()[t] != "" {
+		err = s.drawPages(ctx, name, t, data)
+	}
+	if err != nil || converters()[t] == "" || f.Workbook != nil && !open(f.Workbook) {
 		return f, err
 	}
 	s.converted = s.converted || ofCandidate
@@ -107,11 +127,16 @@ func (s *scorer) readFile(ctx context.Context, box *readbox.Box, name string, of
 	if why == "" || err != nil {
 		return f, err
 	}
-	s.restricted[converterFile] = fmt.Appendf(s.restricted[converterFile], "%s: %s\n", name, why)
+	s.notConverted(name, why)
 	if f.Document != nil || !ofCandidate {
 		return nil, &readbox.Unreadable{Type: t, Why: why} // a document without its text would be as any other
 	}
 	return f, nil
+}
+
+// notConverted says for the operator why a file was not.
+func (s *scorer) notConverted(name, why string) {
+	s.restricted[converterFile] = fmt.Appendf(s.restricted[converterFile], "%s: %s\n", name, why)
 }
 
 // complete adds to a file what the reader does not know of it. What is not found out stays
@@ -125,22 +150,29 @@ func (s *scorer) complete(ctx context.Context, f *artifact.File, content []byte)
 		f.Document.Blocks, why = pages(out, f.Document.Pages)
 		return why, nil
 	}
-	box, err := readbox.Open(ctx, s.verifier.resources.Engine, s.labels()) // it is of no use once a file has ended it
-	if err != nil {
-		return "", err
-	}
-	by, err := box.Read(ctx, f.Type, int64(len(out)), bytes.NewReader(out))
-	_ = box.Close(context.WithoutCancel(ctx)) // what is left is reaped
-	if u, ok := errors.AsType[*readbox.Unreadable](err); ok {
-		return "what came of it cannot be read: " + u.Why, nil
-	}
-	if failed, ok := errors.AsType[*family.Failure](err); ok {
-		return "what came of it cannot be read: " + failed.Message, nil
-	}
-	if err == nil {
+	by, why, err := s.readConverted(ctx, f.Type, out)
+	if by != nil {
 		adopt(f.Workbook, by.Workbook)
 	}
-	return "", err
+	return why, err
+}
+
+// readConverted reads what came of a file in a sandbox of its own, which is of no use once
+// it has ended that. What cannot be read is nil, and why says the reason.
+func (s *scorer) readConverted(ctx context.Context, t artifact.Type, content []byte) (f *artifact.File, why string, err error) {
+	box, err := readbox.Open(ctx, s.verifier.resources.Engine, s.labels())
+	if err != nil {
+		return nil, "", err
+	}
+	f, err = box.Read(ctx, t, int64(len(content)), bytes.NewReader(content))
+	_ = box.Close(context.WithoutCancel(ctx)) // what is left is reaped
+	if u, ok := errors.AsType[*readbox.Unreadable](err); ok {
+		return nil, "what came of it cannot be read: " + u.Why, nil
+	}
+	if failed, ok := errors.AsType[*family.Failure](err); ok {
+		return nil, "what came of it cannot be read: " + failed.Message, nil
+	}
+	return f, "", err
 }
 
 // run runs a program over a file. If it fails, why says how.

@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
+	"image/jpeg"
+	"io"
 	"maps"
 	"os"
 	"strings"
@@ -14,8 +16,8 @@ import (
 	"securebench/internal/verdict"
 )
 
-// standIns are programs in the place of LibreOffice, which knows one formula, and of
-// pdftotext.
+// standIns are programs in the place of LibreOffice, which knows one formula, and of those
+// of poppler.
 const standIns = `cat >/usr/local/bin/soffice <<'END'
 #!/usr/bin/env python3
 import os, re, sys, zipfile
@@ -23,6 +25,9 @@ if '--version' in sys.argv:
     sys.exit(print('Stand-in 1.0'))
 if open('profile/user/registrymodifications.xcu').read().count('OOXMLRecalcMode') != 1:
     sys.exit('it would not calculate')
+if sys.argv[sys.argv.index('--convert-to') + 1] == 'pdf':
+    os.mkdir('out')
+    sys.exit(os.rename('in.docx', 'out/in.pdf'))
 roman = {'4': 'IV', '5': 'V'}
 os.mkdir('out')
 with zipfile.ZipFile('in.xlsx') as before, zipfile.ZipFile('out/in.xlsx', 'w') as after:
@@ -44,7 +49,47 @@ if 'crash' in text:
     sys.exit(1)
 print('\n'.join(re.findall(r'\((.*?)\) Tj', text)))
 END
-chmod 755 /usr/local/bin/soffice /usr/local/bin/pdftotext`
+cat >/usr/local/bin/pdftoppm <<'END'
+#!/usr/bin/env python3
+import struct, sys, zlib
+if b'undrawn' in open('out/in.pdf', 'rb').read():
+    sys.exit(1)
+def chunk(name, data):
+    return struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + data))
+for page in '12':
+    with open(sys.argv[-1] + '-' + page + '.png', 'wb') as f:
+        f.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 3, 2, 8, 0, 0, 0, 0)) + chunk(b'IDAT', zlib.compress(b'\0abc' * 2)) + chunk(b'IEND', b''))
+END
+chmod 755 /usr/local/bin/soffice /usr/local/bin/pdfto*`
+
+// packed is an office file of parts: a name and its XML each.
+func packed(tb testing.TB, parts ...[2]string) string {
+	tb.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, part := range parts {
+		out, err := w.CreateHeader(&zip.FileHeader{Name: part[0], Method: zip.Store})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if _, err := io.WriteString(out, `<?xml version="1.0" encoding="UTF-8"?>`+part[1]); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.String()
+}
+
+// letter is a document of one paragraph.
+func letter(tb testing.TB, line string) string {
+	tb.Helper()
+	return packed(tb,
+		[2]string{"[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>`},
+		[2]string{"_rels/.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="a" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/></Relationships>`},
+		[2]string{"word/document.xml", `<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>` + line + `</w:t></w:r></w:p></w:body></w:document>`})
+}
 
 // workbook is one whose A1 is a number and whose B1 is a formula that only an office
 // program knows, with what the writer says that it yields.
@@ -54,28 +99,13 @@ func workbook(tb testing.TB, number int, stored, more string) string {
 	if stored != "" {
 		kind, stored = ` t="str"`, "<v>"+stored+"</v>"
 	}
-	const head = `<?xml version="1.0" encoding="UTF-8"?>`
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for _, part := range [][2]string{
+	return packed(tb, [][2]string{
 		{"[Content_Types].xml", `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/><Override PartName="/xl/worksheets/sheet1.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/></Types>`},
 		{"_rels/.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="a" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>`},
 		{"xl/_rels/workbook.xml.rels", `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="a" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/></Relationships>`},
 		{"xl/workbook.xml", `<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="S" sheetId="1" r:id="a"/></sheets></workbook>`},
 		{"xl/worksheets/sheet1.xml", fmt.Sprintf(`<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData><row r="1"><c r="A1"><v>%d</v></c><c r="B1"%s><f>ROMAN(A1)</f>%s</c></row></sheetData></worksheet>`, number, kind, stored) + more},
-	} {
-		out, err := w.Create(part[0])
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if _, err := out.Write([]byte(head + part[1])); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	return b.String()
+	}...)
 }
 
 // paper is a PDF of one page with a line of text.
@@ -121,6 +151,7 @@ func TestOfficeConverter(t *testing.T) {
 		t.Fatal(err)
 	}
 	converts(t, e, image, false)
+	draws(t, e, image, 1)
 }
 
 func converts(t *testing.T, e sandbox.Engine, image sandbox.Image, standIn bool) {
@@ -167,6 +198,52 @@ func converts(t *testing.T, e sandbox.Engine, image sandbox.Image, standIn bool)
 		}
 		if got.Containment != how || (got.Metadata[keyConverter] != nil) != (how == verdict.Split) {
 			t.Errorf("%s is %s, by %s", name, got.Containment, got.Metadata[keyConverter])
+		}
+	}
+}
+
+// TestDrawn: the pages of what was delivered are kept as pictures, which a sandbox made of
+// what the converter drew; a verdict does not depend on them.
+func TestDrawn(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+		draws(t, e, enginetest.Script(t, e, enginetest.Image(t, e), standIns), 2)
+	})
+}
+
+// draws checks pictures of documents of one page each, of which stand-ins draw more.
+func draws(t *testing.T, e sandbox.Engine, image sandbox.Image, pages int) {
+	t.Helper()
+	v := newTest(t, e, map[string]string{"want.docx": letter(t, "It is so."), "want.pdf": paper("It is so.")}).(*verifier)
+	v.resources.Image = func(ref string) (sandbox.Image, bool) { return image, ref == "office" }
+	for name, tt := range map[string]struct {
+		kind, text string
+		pages      int
+		why        string
+	}{
+		"a PDF":                 {"pdf", paper("It is so."), pages, ""},
+		"a document":            {"docx", letter(t, "It is so."), pages, ""},
+		"one that is not drawn": {"docx", letter(t, "undrawn"), 0, "out.docx: its pages: the program that converts it ended with exit code"},
+	} {
+		if tt.why != "" && pages == 1 {
+			continue // only stand-ins fail at will
+		}
+		eval := object{keyReference: object{"path": "want." + tt.kind}, keyRubric: object{"type": "document", "tables": false}, keyConverter: "office"}
+		got := scored(t, v, rowOf(t, object{"type": tt.kind, "path": "out." + tt.kind}, eval), tree(t, map[string]left{"out." + tt.kind: {text: tt.text}}))
+		if (got.Outcome == verdict.Passed) != (tt.why == "") || !strings.HasPrefix(string(got.Restricted[converterFile]), tt.why) {
+			t.Errorf("%s: %s %s, %q", name, got.Outcome, got.Reason, got.Restricted[converterFile])
+		}
+		for n := 1; n <= tt.pages+1; n++ {
+			data, ok := got.Restricted[fmt.Sprintf("picture-%d.jpg", n)]
+			if ok != (n <= tt.pages) {
+				t.Errorf("%s: picture %d: %t", name, n, ok)
+			}
+			if m, err := jpeg.DecodeConfig(bytes.NewReader(data)); ok && (err != nil || m.Width == 0) {
+				t.Errorf("%s: picture %d: %v", name, n, err)
+			}
+		}
+		if line := fmt.Sprintf("page %d: picture-%d.jpg\n", tt.pages, tt.pages); tt.pages > 0 && !strings.Contains(string(got.Restricted[deliveredFile]), line) {
+			t.Errorf("%s: %q", name, got.Restricted[deliveredFile])
 		}
 	}
 }

@@ -1,10 +1,17 @@
 package artifacttask
 
 import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"securebench/internal/artifact"
+	"securebench/internal/picture"
+	"securebench/internal/verdict"
 )
 
 // deliveredFile is what files say that are no texts, in words, for the operator.
@@ -92,7 +99,54 @@ func shown(c artifact.Cell) string {
 
 // deliver keeps what a file says for the operator.
 func (s *scorer) deliver(o output, f *artifact.File) {
-	if text := delivered(f); text != "" {
+	text := delivered(f)
+	if f.Image != nil {
+		text += s.keepPicture(f.Image)
+	}
+	if text != "" {
 		s.restricted[deliveredFile] = append(s.restricted[deliveredFile], o.Path+":\n"+text...)
 	}
+}
+
+// keepPicture keeps a picture for people, and returns a line that names its file. What is
+// none came from a sandbox that the file has taken over.
+func (s *scorer) keepPicture(m *artifact.Image) string {
+	info, err := picture.Size(bytes.NewReader(m.Shown))
+	if err != nil || info.Type != picture.JPEG || max(info.Width, info.Height) > artifact.ShownSide {
+		return "(it is not shown)\n"
+	}
+	s.pictures++
+	name := fmt.Sprintf("picture-%d%s", s.pictures, verdict.PictureExt)
+	s.restricted[name] = m.Shown
+	return name + "\n"
+}
+
+// drawPages keeps pictures of the first pages of a file, for the operator: no verdict
+// depends on them. What cannot be drawn is said.
+func (s *scorer) drawPages(ctx context.Context, name string, t artifact.Type, content []byte) error {
+	out, why, err := s.converter.run(ctx, drawers()[t], content)
+	var lines strings.Builder
+	tr := tar.NewReader(bytes.NewReader(out))
+	for n := 1; err == nil && why == "" && n <= maxPages; n++ {
+		_, readErr := tr.Next()
+		if errors.Is(readErr, io.EOF) {
+			break
+		}
+		page, pageErr := io.ReadAll(tr)
+		if errors.Join(readErr, pageErr) != nil {
+			why = "what came of them is no archive"
+			break
+		}
+		var f *artifact.File
+		if f, why, err = s.readConverted(ctx, artifact.PNG, page); f != nil {
+			fmt.Fprintf(&lines, "page %d: %s", n, s.keepPicture(f.Image))
+		}
+	}
+	if why != "" {
+		s.notConverted(name, "its pages: "+why)
+	}
+	if lines.Len() > 0 {
+		s.restricted[deliveredFile] = append(s.restricted[deliveredFile], name+", its pages:\n"+lines.String()...)
+	}
+	return err
 }

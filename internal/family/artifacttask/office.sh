@@ -1,7 +1,9 @@
-# Reads a workbook on standard input and writes it with every formula calculated.
+# What follows converts the file on standard input: as TYPE FILTER writes it to out/in.TYPE,
+# with every formula calculated, and with macros and links off.
 set -eu
-mkdir -p profile/user
-cat >profile/user/registrymodifications.xcu <<'END'
+as() {
+	mkdir -p profile/user
+	cat >profile/user/registrymodifications.xcu <<'END'
 <?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
 <item oor:path="/org.openoffice.Office.Calc/Formula/Load"><prop oor:name="OOXMLRecalcMode" oor:op="fuse"><value>0</value></prop></item>
@@ -9,7 +11,6 @@ cat >profile/user/registrymodifications.xcu <<'END'
 <item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="DisableMacrosExecution" oor:op="fuse"><value>true</value></prop></item>
 </oor:items>
 END
-cat >in.xlsx
-soffice -env:UserInstallation="file://$PWD/profile" --headless --norestore --nolockcheck \
-	--convert-to 'xlsx:Calc MS Excel 2007 XML' --outdir out in.xlsx >&2
-cat out/in.xlsx
+	soffice -env:UserInstallation="file://$PWD/profile" --headless --norestore --nolockcheck \
+		--convert-to "$1${2:+:$2}" --outdir out in.* >&2
+}

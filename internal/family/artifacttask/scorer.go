@@ -52,6 +52,7 @@ type scorer struct {
 	restricted map[string][]byte
 	converter  *converter // nil without
 	converted  bool       // a file of the candidate's was
+	pictures   int        // that are kept
 }
 
 // find returns which output an entry of a tree is, or -1.
@@ -129,7 +130,7 @@ func (s *scorer) Read(c candidate.Candidate) error {
 func (s *scorer) Limit() time.Duration {
 	each := readbox.MaxTime
 	if converterOf(s.c.Sandbox) != "" {
-		each += convertLimit
+		each += 2 * convertLimit // of its pages as well
 	}
 	return time.Duration(len(s.row.outputs)+1)*each + s.c.Limits.WithDefaults().Timeout
 }

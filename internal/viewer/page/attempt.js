@@ -22,7 +22,7 @@
     { name: "mode", cell: (f) => f.mode }, { name: "size", number: true, cell: (f) => sb.bytes(f.size) }], files), files.map(file)];
 
   function content(p) {
-    if (p.files) return tree(p.files);
+    if (p.files) return p.form === "pictures" ? p.files.map(file) : tree(p.files);
     if (!p.text) return null;
     if (p.form === "patch") return sb.diff(p.text);
     if (p.form === "values") return values(p.text);
