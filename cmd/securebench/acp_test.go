@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/agent/agenttest"
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/sampletest"
 )
 
 // TestACP: an operator's own agent that speaks the agent client protocol needs nothing but
@@ -54,6 +55,7 @@ harness:
 // TestRealACP: the agents of the catalogue that speak the protocol pass every step of a
 // check by it.
 func TestRealACP(t *testing.T) {
+	sampletest.Nightly(t, "other agents speak the protocol")
 	t.Parallel()
 	image := needEngine(t)
 	for _, name := range []string{"qwen-code", "opencode", "gemini-cli"} {

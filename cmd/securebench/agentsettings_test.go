@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"securebench/internal/sampletest"
 )
 
 // TestAgentSettings: the real Claude Code keeps to the turns of a configuration, and its
 // provider reads the text that is added to its system prompt.
 func TestAgentSettings(t *testing.T) {
+	sampletest.Nightly(t, "the arguments of the agent are tested with programs in its place")
 	t.Parallel()
 	const text = "Mind the garden's third gate."
 	for name, tt := range map[string]struct {

@@ -18,6 +18,7 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/sampletest"
 	"securebench/internal/sandbox/owner"
 )
 
@@ -202,6 +203,9 @@ func TestCanaryKey(t *testing.T) {
 		"claude": {claude(claudeModel), "root"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "claude" {
+				sampletest.Nightly(t, "the same is searched for with the other agent")
+			}
 			m := &mirror{runID: ownRun("canary-" + name)}
 			script := mirrorScript("")
 			b := newAgentBench(t, script, func(h http.Handler) http.Handler { m.Handler = h; return m })

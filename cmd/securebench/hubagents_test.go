@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/sampletest"
 )
 
 // lacks fails if a text is in a file below a folder.
@@ -138,6 +139,7 @@ func ended(p *member) bool {
 // has neither of them nor a registry. What the run says of its program and model is what
 // one machine says, and the key stays with the run.
 func TestHubRealAgents(t *testing.T) {
+	sampletest.Nightly(t, "both agents solve tasks on one machine, and other agents on workers")
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		realHarness

@@ -8,12 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/sampletest"
 	"securebench/internal/sandbox/enginetest"
 )
 
 // TestHubMath: a worker compares mathematical expressions as the machine of the run does,
 // and the records of answers that fail name the library as well.
 func TestHubMath(t *testing.T) {
+	sampletest.Nightly(t, "expressions are compared on one machine, and other answers by workers")
 	t.Parallel()
 	image := needEngine(t)
 	enginetest.MathVerify(t, enginetest.Open(t))

@@ -27,7 +27,7 @@ func behindProgram(t *testing.T, corpus []attack) []attack {
 			out = append(out, a)
 		}
 	}
-	return append(out, sampletest.Of(t, 3, rest)...)
+	return append(out, sampletest.Of(t, 6, rest)...)
 }
 
 // firedElsewhere reads which attacks of docs/attacks have tests in other packages.

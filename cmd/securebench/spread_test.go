@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"securebench/internal/pipeline/record"
+	"securebench/internal/sampletest"
 )
 
 // TestSpread runs packs in one process, merged from shards, 3 of one pack and 7 of another,
@@ -37,6 +38,9 @@ func TestSpread(t *testing.T) {
 		}
 		for _, agent := range agents {
 			t.Run(name+" "+agent, func(t *testing.T) {
+				if name != packs[0] {
+					sampletest.Nightly(t, "another pack is divided in the same way")
+				}
 				t.Parallel()
 				programs := name == "terminal-bench-sample" && agent == "oracle"
 				s := spread{newMachines(t), dir, []string{dir, "--agent", agent}, programs}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"securebench/internal/sampletest"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/wheels"
 )
@@ -220,6 +221,7 @@ func mpmathIndex(t *testing.T) string {
 // TestOwnAgentTutorial follows docs/tutorials/own-agent.md as it is written, and then
 // does what "make own-agent" does: both use the same port.
 func TestOwnAgentTutorial(t *testing.T) {
+	sampletest.Nightly(t, "the agent of the tutorial is tested by itself, and other tutorials are followed")
 	t.Parallel()
 	needEngine(t)
 	follow(t, "own-agent.md", "PIP_CONFIG_FILE=/dev/null", "PIP_INDEX_URL="+mpmathIndex(t))

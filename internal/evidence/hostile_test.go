@@ -19,6 +19,9 @@ import (
 // TestHostileDirectory: entries of an untrusted directory may not be regular
 // files. A check still ends, and names them.
 func TestHostileDirectory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short; the race detector makes it many times slower")
+	}
 	pipe := func(name string) error { return unix.Mkfifo(name, 0o644) }
 	link := func(name string) error {
 		return os.Symlink(filepath.Join(filepath.Dir(name), "..", record.TraceName), name)

@@ -31,6 +31,9 @@ func knows(rows []judge.Specimen) func(judgetest.Paper) string {
 // that answers the question itself, that reads too much or too little; and the careful one
 // is not.
 func TestReadingCanaries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short; the race detector makes it many times slower")
+	}
 	rows := judgetest.ReadRows(30)
 	silent := func(p judgetest.Paper) ([]judgetest.Finding, bool) {
 		if p.Text == "" {

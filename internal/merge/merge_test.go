@@ -286,6 +286,9 @@ func TestUnits(t *testing.T) {
 
 // TestManyShards merges more shards than are open at the same time.
 func TestManyShards(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short; the race detector makes it many times slower")
+	}
 	t.Parallel()
 	const n = maxOpen + 5
 	k := newKit(t, n, 2, n)

@@ -1,6 +1,7 @@
-// Package sampletest lets tests with many cases of one kind run some of them, and all of
-// them where SECUREBENCH_TEST_WHOLE=1 is set, as "make nightly" does. It keeps that choice
-// apart from the tests, so that in all packages one variable makes it.
+// Package sampletest lets tests with many cases of one kind run some of them, and costly
+// tests wait, where others show the same of its parts: all of them run where
+// SECUREBENCH_TEST_WHOLE=1 is set, as "make nightly" does. It keeps that choice apart from
+// the tests, so that in all packages one variable makes it.
 package sampletest
 
 import (
@@ -13,6 +14,14 @@ import (
 
 // Whole reports whether tests run all of their cases.
 func Whole() bool { return os.Getenv("SECUREBENCH_TEST_WHOLE") == "1" }
+
+// Nightly skips a test unless all run. What it is about is named that other tests show.
+func Nightly(t testing.TB, shown string) {
+	t.Helper()
+	if !Whole() {
+		t.Skipf("SKIPPED: SECUREBENCH_TEST_WHOLE=1 runs it; %s", shown)
+	}
+}
 
 // Of returns the first of every n cases, or all of them. They need an order that is the
 // same each time.

@@ -37,6 +37,9 @@ func pairOfRuns(t testing.TB) string {
 
 // TestCompare: a comparison has the figures of "compare", and a row for each task.
 func TestCompare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short; the race detector makes it many times slower")
+	}
 	t.Parallel()
 	l, err := OpenLibrary(pairOfRuns(t), trusting())
 	if err != nil {
