@@ -177,7 +177,7 @@ func (pl *place) withGit(ctx context.Context, scratch sandbox.Workspace, f func(
 	}
 	box, err := pl.preparer.engine.Open(ctx, sandbox.Spec{Labels: pl.preparer.labels(), Image: pl.image, Init: true,
 		User: &sandbox.User{}, Workdir: "/", Mounts: mounts, Limits: limits,
-		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}})
+		Capabilities: sandbox.Supervisor()})
 	if err != nil {
 		return fmt.Errorf("preparing a checkout: %w", err)
 	}

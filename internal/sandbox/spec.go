@@ -191,7 +191,7 @@ func (s Spec) checkCapabilities() error {
 			return fmt.Errorf("the capability %q cannot be granted to commands: it is not one of the sandbox's", c)
 		}
 	}
-	for _, c := range []Capability{SetUID, SetGID, Kill, SetPCap} {
+	for _, c := range Supervisor() {
 		if !s.Init || !slices.Contains(s.Capabilities, c) {
 			return fmt.Errorf("granting capabilities to commands needs the capability %s", c)
 		}
@@ -313,6 +313,10 @@ const (
 	// processes only and cannot be granted to a row.
 	SetPCap Capability = "SETPCAP"
 )
+
+// Supervisor is what a process of root's needs to start others as another user and without
+// capabilities, and to end them: the init of a sandbox, or a server of tests.
+func Supervisor() []Capability { return []Capability{SetUID, SetGID, Kill, SetPCap} }
 
 // Grantable lists the capabilities that a row may ask for and an operator may
 // grant. Under the sandbox's other restrictions none of them leads out of it.

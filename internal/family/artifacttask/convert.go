@@ -178,7 +178,7 @@ func (s *scorer) readConverted(ctx context.Context, t artifact.Type, content []b
 // run runs a program over a file. If it fails, why says how.
 func (c *converter) run(ctx context.Context, script string, content []byte) (out []byte, why string, err error) {
 	box, err := c.site.Open(ctx, "converter", convertLimit+sandboxed.StartLimit, sandbox.Spec{Image: c.image,
-		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}})
+		Capabilities: sandbox.Supervisor()})
 	if err != nil {
 		return nil, "", err
 	}

@@ -66,7 +66,7 @@ func startTestBox(ctx context.Context, engine sandbox.Engine, run string, c fami
 	// than its rows. It needs these capabilities to become a row's user, to kill
 	// its processes and to shut the way back; its children have none.
 	spec.User = &sandbox.User{}
-	spec.Capabilities = []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}
+	spec.Capabilities = sandbox.Supervisor()
 	l, err := link.Start(ctx, context.WithoutCancel(ctx), engine, spec, link.Options{
 		Program: []byte(testProgram()), MaxFrame: value.MaxMessage, Stderr: math.MaxInt64})
 	if err != nil {

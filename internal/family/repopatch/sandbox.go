@@ -42,7 +42,7 @@ func openSite(ctx context.Context, at *sandboxed.Site, c family.Case, dir string
 	// The commands have no capabilities whoever runs them.
 	s.box, err = at.Open(ctx, "verifier", wholeLimit(at.Limits.Timeout), sandbox.Spec{Image: c.Image, Workdir: dir,
 		Mounts: []sandbox.Mount{{Workspace: s.tree, Target: dir}}, WritableRoot: true,
-		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}})
+		Capabilities: sandbox.Supervisor()})
 	return s, err
 }
 

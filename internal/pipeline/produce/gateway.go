@@ -179,7 +179,7 @@ func (g Gateway) behind(spec *sandbox.Spec, plan harness.Plan) *gate {
 	}
 	if user.UID == 0 && len(spec.Capabilities) > 0 { // only root's processes keep any
 		own.command.Capabilities, spec.Grants = spec.Capabilities, spec.Capabilities
-		for _, c := range []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap} {
+		for _, c := range sandbox.Supervisor() {
 			if !slices.Contains(spec.Grants, c) {
 				spec.Capabilities = append(slices.Clip(spec.Capabilities), c)
 			}

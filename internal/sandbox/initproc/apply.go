@@ -15,8 +15,7 @@ import (
 // ApplyCapabilities are what a sandbox has to be made with, and root as its
 // user, so that [Client.Apply] can change its files.
 func ApplyCapabilities() []sandbox.Capability {
-	return []sandbox.Capability{sandbox.Chown, sandbox.DACOverride, sandbox.FOwner, sandbox.FSetID,
-		sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}
+	return append(sandbox.Supervisor(), sandbox.Chown, sandbox.DACOverride, sandbox.FOwner, sandbox.FSetID)
 }
 
 // applied answers the request to change files. Errno is 0 if all was done.

@@ -64,7 +64,7 @@ func open(ctx context.Context, site *sandboxed.Site, c family.Case, tests bool) 
 	}
 	// No command has any capability.
 	b.box, err = site.Open(ctx, "candidate", life(c), sandbox.Spec{Image: c.Image, Workdir: root, Mounts: mounts,
-		Capabilities: []sandbox.Capability{sandbox.SetUID, sandbox.SetGID, sandbox.Kill, sandbox.SetPCap}})
+		Capabilities: sandbox.Supervisor()})
 	return b, err
 }
 
