@@ -7,9 +7,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/say.sh"
+. "$here/play.sh"
 work=$(mktemp -d)
-provider=
-trap 'rm -rf "$work"; [ -z "$provider" ] || kill "$provider" 2>/dev/null || true' EXIT
+trap 'rm -rf "$work"; stop_playing' EXIT
 binary=$1
 engine=$2
 say "Running packs/demo for pictures of it ..."
@@ -17,16 +17,9 @@ SECUREBENCH_KEYS=$work/keys "$binary" run --config packs/demo/tester.yaml --engi
 # example NAME TESTER runs an example whose models a script plays.
 example() {
 	say "Running examples/$1 for pictures of it ..."
-	"$binary" scripted-provider --listen 127.0.0.1:7113 --script "examples/$1/model.yaml" >/dev/null 2>&1 &
-	provider=$!
-	until (: >/dev/tcp/127.0.0.1/7113) 2>/dev/null; do
-		kill -0 "$provider" 2>/dev/null || die "the scripted provider cannot listen at 127.0.0.1:7113: is the port in use?"
-		sleep 0.1
-	done
+	play "$binary" "examples/$1/model.yaml"
 	SECUREBENCH_KEYS=$work/keys "$binary" run --config "examples/$1/$2" --engine "$engine" -o "$work/runs/$1" -q
-	kill "$provider"
-	wait "$provider" 2>/dev/null || true
-	provider=
+	stop_playing
 }
 example own-agent scripted.yaml
 example judged tester.yaml

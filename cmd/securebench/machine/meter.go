@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/term"
-
 	"securebench/internal/capacity"
 	"securebench/internal/sandbox/imagestore"
 )
@@ -23,9 +21,8 @@ type meter struct {
 
 func newMeter(out io.Writer) *meter {
 	m := &meter{out: out}
-	if f, ok := out.(interface{ File() (*os.File, bool) }); ok {
-		file, ok := f.File()
-		m.live = ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
+	if s, ok := out.(interface{ Columns() int }); ok {
+		m.live = s.Columns() > 0 && os.Getenv("TERM") != "dumb"
 	}
 	return m
 }
