@@ -17,7 +17,7 @@ import (
 // rubric, if there is one, asks for.
 func TestChecker(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
 		image := enginetest.Image(t, e)
 		v := newTest(t, e, nil)
 		csv := object{"type": "csv", "path": "a.csv"}

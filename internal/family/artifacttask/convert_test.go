@@ -133,7 +133,7 @@ func paper(line string) string {
 // the candidate's workbook says of such a formula is believed.
 func TestConverter(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
 		converts(t, e, enginetest.Script(t, e, enginetest.Image(t, e), standIns), true)
 	})
 }
@@ -206,7 +206,7 @@ func converts(t *testing.T, e sandbox.Engine, image sandbox.Image, standIn bool)
 // what the converter drew; a verdict does not depend on them.
 func TestDrawn(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
 		draws(t, e, enginetest.Script(t, e, enginetest.Image(t, e), standIns), 2)
 	})
 }

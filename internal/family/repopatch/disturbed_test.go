@@ -15,7 +15,7 @@ import (
 // TestDisturbedSandbox: a sandbox that is killed from outside while the tests
 // run gives no verdict.
 func TestDisturbedSandbox(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
 		b := benchOn(t, e, project(), "", "")
 		killed := make(chan error, 1)
 		go func() { killed <- killWhenSlow(e, b.run) }()

@@ -17,7 +17,7 @@ import (
 // TestDisturbedSandbox: a sandbox that is killed from outside while the checker
 // runs gives no verdict, whether it is the checker's or that of its service.
 func TestDisturbedSandbox(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
 		b := benchOf(t, e, enginetest.Image(t, e), nil)
 		changes := map[string]change{"app/start.sh": file("echo up > note; exec sleep 1000\n")}
 		for role, words := range map[string]string{"verifier": checks, "service": "sleep 1000"} {

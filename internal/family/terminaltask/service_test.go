@@ -102,7 +102,7 @@ func shares(eval object) object {
 // checker, and what it changes later if the row asks for that.
 func TestServiceFiles(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
 		t.Parallel()
 		b := system(t, benchOf(t, e, enginetest.Image(t, e), nil))
 		env := task.Environment{Workdir: "/app", MaterializeWorkdir: true, User: "me"}
@@ -126,7 +126,7 @@ func TestServiceFiles(t *testing.T) {
 // service can put something else, before it is ready or while the checker runs.
 func TestServiceAttacks(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
 		t.Parallel()
 		b := benchOf(t, e, enginetest.Image(t, e), map[string]string{"t/check.sh": "grep -qx 42 answer.txt\n", "t/expected": "42\n"})
 		ready := object{"command": "test -e ready"}
@@ -168,7 +168,7 @@ func TestServiceAttacks(t *testing.T) {
 // them is a mount point, or cannot be renamed.
 func TestProgramsAtTheCheckersFiles(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
 		t.Parallel()
 		b := benchOf(t, e, enginetest.Image(t, e), map[string]string{"t/check.sh": "grep -qx 42 answer.txt\n"})
 		changes := map[string]change{"app/program": file(`mv securebench x; mkdir -p securebench/evaluation_inputs; echo exit 0 > securebench/evaluation_inputs/check.sh

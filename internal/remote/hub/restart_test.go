@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -338,7 +339,7 @@ func TestOtherInputs(t *testing.T) {
 				<-g.began
 			}
 			close(g.finish)
-			if p := <-got; p.err != nil || p.Stdout != tt.inputs || strings.Join(ran, " ") != tt.agents {
+			if p := <-got; p.err != nil || p.Stdout != tt.inputs || strings.Join(slices.Compact(ran), " ") != tt.agents { // a busy machine may begin twice
 				t.Errorf("%q, %v; agents ran with %q", p.Stdout, p.err, ran)
 			}
 		})

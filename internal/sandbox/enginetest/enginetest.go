@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"securebench/internal/sampletest"
 	"securebench/internal/sandbox"
 )
 
@@ -94,6 +95,17 @@ func Each(t *testing.T, test func(t *testing.T, e Engine)) {
 	for _, k := range Kinds() {
 		t.Run(k.Name, func(t *testing.T) { test(t, k.Open(t)) })
 	}
+}
+
+// Sampled runs a test on each engine where all tests run, and else on the engine of tests.
+// It is for what stands on engines, of which their own tests show that they do the same.
+func Sampled(t *testing.T, test func(t *testing.T, e Engine)) {
+	t.Helper()
+	if sampletest.Whole() {
+		Each(t, test)
+		return
+	}
+	test(t, Open(t))
 }
 
 // Sleep is a statement of Python that gives an engine the time to notice an
