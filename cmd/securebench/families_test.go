@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"securebench/internal/sampletest"
 )
 
 // familyRows are the rows of one family. Their agents run a script.
@@ -101,6 +103,7 @@ harness:
 // second, and resumed. The run then has the verdicts of an undisturbed one,
 // verifies, scores the same again, and its bundle verifies.
 func TestSixFamilies(t *testing.T) {
+	sampletest.Nightly(t, "runs of one family are killed, and all families run on both engines")
 	t.Parallel()
 	where := place{engine: "docker", image: needDocker(t), left: leftOnDocker}
 	image, dir := where.image, t.TempDir()

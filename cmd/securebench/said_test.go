@@ -50,7 +50,7 @@ func TestReplayEqualsCommand(t *testing.T) {
 	var rows, replay strings.Builder
 	want := map[string]bool{}
 	all := said()
-	for _, text := range sampletest.Keys(t, 4, all) {
+	for _, text := range sampletest.Keys(t, 8, all) {
 		right := all[text]
 		id := fmt.Sprint("t", len(want))
 		want[id] = right
