@@ -35,21 +35,17 @@ const maxPages = 8
 //go:embed office.sh
 var office string
 
-// The programs that convert, in the words of a shell.
-var (
-	calculate = office + "cat >in.xlsx; as xlsx 'Calc MS Excel 2007 XML'; cat out/in.xlsx"
-	pdfText   = "cat >in.pdf && pdftotext -q -enc UTF-8 in.pdf -"
-	// draw writes an archive of pictures of pages.
-	draw = fmt.Sprintf("\npdftoppm -q -png -scale-to %d -l %d out/in.pdf page; tar -cf - page*", artifact.ShownSide, maxPages)
-)
-
-// converters name the programs by the types of files that they complete.
+// converters are the programs that complete files, in the words of a shell, by type.
 func converters() map[artifact.Type]string {
-	return map[artifact.Type]string{artifact.XLSX: calculate, artifact.PDF: pdfText}
+	return map[artifact.Type]string{
+		artifact.XLSX: office + "cat >in.xlsx; as xlsx 'Calc MS Excel 2007 XML'; cat out/in.xlsx",
+		artifact.PDF:  "cat >in.pdf && pdftotext -q -enc UTF-8 in.pdf -",
+	}
 }
 
-// drawers name the programs by the types of files whose pages they draw.
+// drawers are the programs that write an archive of pictures of pages, by type.
 func drawers() map[artifact.Type]string {
+	draw := fmt.Sprintf("\npdftoppm -q -png -scale-to %d -l %d out/in.pdf page; tar -cf - page*", artifact.ShownSide, maxPages)
 	return map[artifact.Type]string{
 		artifact.PDF:  "set -e; mkdir out; cat >out/in.pdf" + draw,
 		artifact.DOCX: office + "cat >in.docx; as pdf" + draw,
