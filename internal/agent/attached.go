@@ -2,12 +2,14 @@ package agent
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"securebench/internal/agent/harness"
 	"securebench/internal/digest"
@@ -22,10 +24,14 @@ const (
 	maxAttached      = 20
 	maxAttachedBytes = 5 << 20 // of one
 	maxAttachedTotal = 24 << 20
+	maxAttachedText  = 256 << 10 // of a text
 )
 
+// errUnsendable says what a file is that no model takes.
+var errUnsendable = fmt.Errorf("%w, nor a text in UTF-8 of at most %d KiB", picture.ErrType, maxAttachedText>>10)
+
 // Attachable returns an error for a task whose files cannot be sent with a question. It
-// reads the headers of pictures only.
+// reads the headers of pictures, and texts.
 func Attachable(files fs.FS, v task.AgentView) error {
 	assets := v.Assets()
 	if len(assets) > maxAttached {
@@ -44,14 +50,14 @@ func Attachable(files fs.FS, v task.AgentView) error {
 	return nil
 }
 
-// sendable returns the size of a picture or document that can be sent.
+// sendable returns the size of a file that can be sent.
 func sendable(files fs.FS, a task.Asset) (int64, error) {
 	if files == nil {
-		return 0, picture.ErrType
+		return 0, errUnsendable
 	}
 	f, err := files.Open(a.Path)
 	if err != nil {
-		return 0, picture.ErrType // a folder
+		return 0, errUnsendable // a folder
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -61,8 +67,35 @@ func sendable(files fs.FS, a task.Asset) (int64, error) {
 	if info.Size() > maxAttachedBytes {
 		return 0, fmt.Errorf("has %d bytes, more than %d MiB", info.Size(), maxAttachedBytes>>20)
 	}
-	_, err = picture.Size(f)
+	var head bytes.Buffer
+	if _, err = picture.Size(io.TeeReader(f, &head)); !errors.Is(err, picture.ErrType) {
+		return info.Size(), err
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, maxAttachedText+1))
+	if err != nil {
+		return 0, fmt.Errorf("cannot be read: %w", err)
+	}
+	_, err = attached(a, append(head.Bytes(), rest...))
 	return info.Size(), err
+}
+
+// attached is a file as a part of a question: a picture, a document, or a text between
+// fences, under the name by which agents find it.
+func attached(a task.Asset, data []byte) (harness.Part, error) {
+	info, err := picture.Size(bytes.NewReader(data))
+	switch {
+	case err == nil:
+		return harness.Part{Type: info.Type, Name: path.Base(a.Path), Data: data}, nil
+	case !errors.Is(err, picture.ErrType):
+		return harness.Part{}, err
+	case len(data) > maxAttachedText || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0:
+		return harness.Part{}, errUnsendable
+	}
+	fence := "```"
+	for bytes.Contains(data, []byte(fence)) {
+		fence += "`"
+	}
+	return harness.Part{Text: fmt.Sprintf("The file %s:\n%s\n%s\n%s\n", a.Mount, fence, bytes.TrimSuffix(data, []byte("\n")), fence)}, nil
 }
 
 // mark is where the text of a question has a picture.
@@ -120,9 +153,9 @@ func (m *Model) attach(a task.Asset) (harness.Part, error) {
 	case len(data) > maxAttachedBytes || digest.Bytes(data) != m.Expect[a.Path]:
 		return harness.Part{}, fmt.Errorf("%w: %s", workspace.ErrChanged, a.Path)
 	}
-	info, err := picture.Size(bytes.NewReader(data))
+	part, err := attached(a, data)
 	if err != nil {
 		return harness.Part{}, fmt.Errorf("it %w", err)
 	}
-	return harness.Part{Type: info.Type, Name: path.Base(a.Path), Data: data}, nil
+	return part, nil
 }

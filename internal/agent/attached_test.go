@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"securebench/internal/agent/harness"
 	"securebench/internal/digest"
 	"securebench/internal/task"
 	"securebench/internal/workspace"
@@ -46,7 +47,10 @@ func TestAttachable(t *testing.T) {
 	huge := drawn(t, 0)
 	copy(huge.Data[16:], "\x00\x00\x9c\x40\x00\x00\x9c\x40") // 40,000 on each side
 	files := fstest.MapFS{"a.png": drawn(t, 0), "b.pdf": {Data: []byte("%PDF-1.7\n")}, "large.png": drawn(t, maxAttachedBytes), "larger.png": drawn(t, maxAttachedBytes+1),
-		"huge.png": huge, "notes.csv": {Data: []byte("a,b\n")}}
+		"huge.png": huge, "notes.csv": {Data: []byte("a,b\n")}, "long.csv": {Data: make([]byte, maxAttachedText+1)}, "raw": {Data: []byte("a\x00b")}, "latin": {Data: []byte("\xe9")}}
+	for i := range files["long.csv"].Data {
+		files["long.csv"].Data[i] = 'a'
+	}
 	var many []string
 	for i := range maxAttached + 1 {
 		name := fmt.Sprintf("%d.png", i)
@@ -64,7 +68,10 @@ func TestAttachable(t *testing.T) {
 		"too large":      {[]string{"larger.png"}, "has 5242881 bytes, more than 5 MiB"},
 		"too much":       {[]string{"large.png", "large.png", "large.png", "large.png", "large.png"}, "more than 24 MiB"},
 		"declared":       {[]string{"huge.png"}, "declares more than 64 megapixels"},
-		"no picture":     {[]string{"a.png", "notes.csv"}, `"notes.csv", that the model harness cannot give to a model: it is none of PNG`},
+		"a text":         {[]string{"a.png", "notes.csv"}, ""},
+		"a long text":    {[]string{"long.csv"}, `"long.csv", that the model harness cannot give to a model: it is none of PNG`},
+		"no text":        {[]string{"raw"}, "nor a text in UTF-8 of at most 256 KiB"},
+		"another code":   {[]string{"latin"}, "nor a text in UTF-8 of at most 256 KiB"},
 		"missing":        {[]string{"c.png"}, "is none of PNG"},
 	} {
 		err := Attachable(files, asking(t, tt.files...))
@@ -108,6 +115,13 @@ func TestParts(t *testing.T) {
 		if diff := cmp.Diff(tt.want, strings.Join(said, " ")); diff != "" {
 			t.Error(diff)
 		}
+	}
+	for name, text := range map[string]string{"notes.csv": "a,b\n1,2\n", "read.md": "Use\n```\nit\n```\n"} {
+		files[name], m.Expect[name] = &fstest.MapFile{Data: []byte(text)}, digest.Bytes([]byte(text))
+	}
+	got, err := m.parts("Add them.", asking(t, "notes.csv", "read.md"))
+	if want := []harness.Part{{Text: "The file notes.csv:\n```\na,b\n1,2\n```\n"}, {Text: "The file read.md:\n````\nUse\n```\nit\n```\n````\n"}, {Text: "Add them."}}; err != nil || !cmp.Equal(got, want) {
+		t.Errorf("texts: %+v, %v", got, err)
 	}
 	if got, err := m.parts("no files", asking(t)); got != nil || err != nil {
 		t.Errorf("%v, %v", got, err)
