@@ -98,12 +98,12 @@ check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests witho
 # Each test runs once, in one of these runs, of which two are side by side;
 # scripts/packages.sh says in which. The lines of two of them begin with "race:" and
 # "browser:". More at a time would make a small machine so slow that limits on time end
-# what is right.
+# what is right. The helper is there before them, so that the longest one begins at once.
 TESTS := engine-tests race left-tests browser-tests
 
 .PHONY: test
-test: image fmt-check modules vet build packs manifests ## everything but lint: all tests, with every engine that runs
-	@$(MAKE) --no-print-directory -j2 $(TESTS)
+test: image fmt-check modules vet build packs manifests test-helper ## everything but lint: all tests, with every engine that runs
+	@$(MAKE) --no-print-directory -j2 -o test-helper $(TESTS)
 
 .PHONY: test-helper
 test-helper: go build
@@ -121,8 +121,8 @@ left-tests: test-helper
 		[ -z "$$left" ] || { $(ENGINE_TEST) $(GO_TEST) -timeout 30m -p 2 -parallel 4 -run "^($$names)\$$" $$(cut -d ' ' -f 1 <<<"$$left" | uniq); }
 
 .PHONY: test-times
-test-times: image ## show where the time of "make test" goes
-	@$(MAKE) --no-print-directory -j2 TEST_FLAGS='-json -count=1' $(TESTS) | scripts/test-times.sh
+test-times: image test-helper ## show where the time of "make test" goes
+	@$(MAKE) --no-print-directory -j2 -o test-helper TEST_FLAGS='-json -count=1' $(TESTS) | scripts/test-times.sh
 
 # Not a part of "make test": it takes an hour or more.
 .PHONY: nightly
