@@ -102,8 +102,9 @@ sandbox: {engine: %s}
 	}
 }
 
-// TestDeliverablesOfModels: an answer is the file where one of a text is asked for, and a
-// row that asks for a workbook is refused before anything is asked.
+// TestDeliverablesOfModels: an answer is the file where one of a text is asked for, the
+// texts among a row's files are in the question, and a row that asks for a workbook is
+// refused before anything is asked.
 func TestDeliverablesOfModels(t *testing.T) {
 	t.Parallel()
 	image, pack := needEngine(t), t.TempDir()
@@ -116,8 +117,14 @@ func TestDeliverablesOfModels(t *testing.T) {
 			id, image, id, typ, path, reference, map[string]string{"csv": "table", "text": "text", "xlsx": "table"}[typ])
 	}
 	write(t, filepath.Join(pack, "manifest.yaml"), "id: m\nversion: 1\n")
-	write(t, filepath.Join(pack, "tasks.jsonl"), row("0", "csv", "out/a.csv")+row("1", "csv", "a.csv")+row("2", "text", "a.txt"))
+	if err := os.Mkdir(filepath.Join(pack, "assets"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(pack, "assets", "in.csv"), "x,y\n7,8\n")
+	withFile := strings.Replace(row("3", "csv", "a.csv"), `{"id"`, `{"assets":[{"path":"in.csv"}],"id"`, 1)
+	write(t, filepath.Join(pack, "tasks.jsonl"), row("0", "csv", "out/a.csv")+row("1", "csv", "a.csv")+row("2", "text", "a.txt")+withFile)
 	script := &scripted.Script{Turns: []scripted.Turn{{Say: "OK"}}, Conversations: []scripted.Conversation{
+		{Match: "x,y\n7,8", Turns: []scripted.Turn{{Say: "a,b\n1,2"}}},
 		{Match: "Request 0.", Turns: []scripted.Turn{{Say: "a,b\n1,2"}}},
 		{Match: "Request 1.", Turns: []scripted.Turn{{Say: "```csv\na,b\n1,2\n```"}}},
 		{Match: "Request 2.", Turns: []scripted.Turn{{Say: "a,b\n1,3"}}},
@@ -126,13 +133,13 @@ func TestDeliverablesOfModels(t *testing.T) {
 	run := func() outcome {
 		return securebench(t, nil, "run", pack, "--env-file", b.envFile, "-o", filepath.Join(t.TempDir(), "out"), "--model", "m-1", "--base-url", b.url, "-q")
 	}
-	if ran := run(); ran.code != exitDone || field(ran.stdout, "passed") != "2" || field(ran.stdout, "verified") != "3" {
+	if ran := run(); ran.code != exitDone || field(ran.stdout, "passed") != "3" || field(ran.stdout, "verified") != "4" {
 		t.Errorf("exit %d\n%s%s", ran.code, ran.stdout, ran.stderr)
 	}
 	replay := filepath.Join(pack, "said.jsonl")
 	write(t, replay, `{"task_id":"0","text":"a,b\n1,2\n"}`+"\n"+`{"task_id":"1","text":"a\n"}`+"\n")
 	said := securebench(t, nil, "run", pack, "--agent", "replay:"+replay, "-o", filepath.Join(t.TempDir(), "out"), "-q")
-	if said.code != exitDone || field(said.stdout, "passed") != "1" || field(said.stdout, "verified") != "3" {
+	if said.code != exitDone || field(said.stdout, "passed") != "1" || field(said.stdout, "verified") != "4" {
 		t.Errorf("replayed: exit %d\n%s%s", said.code, said.stdout, said.stderr)
 	}
 	if err := os.Mkdir(filepath.Join(pack, "hidden"), 0o755); err != nil {
