@@ -197,7 +197,7 @@ vet: go
 race: go ## run tests under the race detector
 	@packages=$$(scripts/packages.sh raced); \
 	if [ -n "$$packages" ]; then \
-		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 nice -n 5 go test -trimpath -vet=off -ldflags='-s -w' -race -short -v -timeout 20m $(TEST_FLAGS) $$packages 2>&1 | \
+		SECUREBENCH_TEST_AGENTS=never SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never CGO_ENABLED=1 go test -trimpath -vet=off -ldflags='-s -w' -race -short -v -timeout 20m $(TEST_FLAGS) $$packages 2>&1 | \
 			scripts/raced.sh <(scripts/packages.sh left) | sed -u 's/^/race: /'; \
 	else \
 		echo 'skipped: the race detector needs a C compiler' >&2; \
