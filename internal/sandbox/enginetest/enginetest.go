@@ -105,7 +105,7 @@ func Sampled(t *testing.T, test func(t *testing.T, e Engine)) {
 		Each(t, test)
 		return
 	}
-	test(t, Open(t))
+	t.Run(Name(), func(t *testing.T) { test(t, Open(t)) })
 }
 
 // Sleep is a statement of Python that gives an engine the time to notice an
