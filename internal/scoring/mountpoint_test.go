@@ -68,7 +68,7 @@ func check(t *testing.T, e sandbox.Engine, img sandbox.Image) {
 // TestMountPoints: every engine sees the same of an image.
 func TestMountPoints(t *testing.T) {
 	t.Parallel()
-	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
 		check(t, e, enginetest.Script(t, e, enginetest.Image(t, e), layout))
 	})
 }

@@ -94,9 +94,6 @@ func choose(t *testing.T, id int, gold int, choices ...string) task.Task {
 // distinguished from fair ones. The weak set-up is a validation without
 // baselines, which finds every one of these packs valid.
 func TestBaselines(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short; the race detector makes it many times slower")
-	}
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string { return strings.Repeat("x", 3+random.IntN(20)) + strconv.Itoa(random.IntN(1e9)) }
 	words := func(n int) (out []string) {
@@ -153,9 +150,6 @@ func TestBaselines(t *testing.T) {
 // TestFairPacksAreNotBlamed: of packs whose right choice is drawn by chance
 // hardly any is blamed.
 func TestFairPacksAreNotBlamed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short; the race detector makes it many times slower")
-	}
 	random, blamed := rand.New(rand.NewPCG(3, 4)), 0
 	packs := 150
 	if testing.Short() {

@@ -95,7 +95,7 @@ func TestBeaten(t *testing.T) {
 // TestContentFails: content that cannot be read is no fault of the file.
 func TestContentFails(t *testing.T) {
 	t.Parallel()
-	enginetest.Sampled(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e enginetest.Engine) {
 		b := open(t, e, awaittest.Hung)
 		_, err := b.Read(t.Context(), artifact.Text, 10, strings.NewReader("short"))
 		var failed *family.Failure
