@@ -28,7 +28,7 @@ func change(base tree, path, after string) repository.Change {
 }
 
 // applied returns what a program makes of the file f, and whether it takes a patch.
-func applied(tb testing.TB, base string, patch []byte, argv ...string) (string, bool) {
+func applied(tb rapid.TB, base string, patch []byte, argv ...string) (string, bool) {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "patch-")
 	if err != nil {
@@ -80,61 +80,77 @@ func joined(rt *rapid.T, lines []string) string {
 	return text
 }
 
+// drifted is a file, what it is changed to, and another file that is like it.
+type drifted struct{ before, after, base string }
+
+func drift() *rapid.Generator[drifted] {
+	return rapid.Custom(func(rt *rapid.T) drifted {
+		lines := drawn(rt)
+		return drifted{joined(rt, lines), joined(rt, edited(rt, lines, "edits")), joined(rt, edited(rt, lines, "drift"))}
+	})
+}
+
 // TestAsGitAndPatch gives patches of one tree to another that is like it. What git
 // apply takes is the same patch in git's form; and where both this package and
 // patch with two lines of fuzz take one, none of which git takes, they agree unless
-// patch had several places, which is rare.
+// patch had several places, which is rare: that is counted over trees that are always
+// the same.
 func TestAsGitAndPatch(t *testing.T) {
 	for _, program := range []string{"git", "patch"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed: nothing to compare with", program)
 		}
 	}
-	asGit, asPatch, other := 0, 0, 0
-	rapid.Check(t, func(rt *rapid.T) {
-		lines := drawn(rt)
-		before, after := joined(rt, lines), joined(rt, edited(rt, lines, "edits"))
-		if before == after {
-			return
-		}
-		var patch bytes.Buffer
-		err := repository.WritePatch(&patch, []repository.Change{change(tree{"f": before}, "f", after)},
-			func(repository.Change) ([]byte, []byte, error) { return []byte(before), []byte(after), nil })
-		if err != nil {
-			rt.Fatal(err)
-		}
-		base := joined(rt, edited(rt, lines, "drift"))
-		if strings.Contains(patch.String(), "\n\\") && base != before {
-			return // git joins lines where such a mark is wrong
-		}
-		wanted, taken := applied(t, base, patch.Bytes(), "git", "apply", "--whitespace=nowarn")
-		canonical, _, err := tree{"f": base}.canonical(patch.String())
-		var why *patchtext.Unclear
-		if err != nil && !errors.As(err, &why) {
-			rt.Fatal(err)
-		}
-		var got string
-		if err == nil {
-			var ok bool
-			if got, ok = applied(t, base, []byte(canonical), "git", "apply", "--whitespace=nowarn"); !ok {
-				rt.Fatalf("git does not take what was made of\n%s\nfor %q:\n%s", patch.String(), base, canonical)
-			}
-		}
-		switch fuzzed, fuzzy := applied(t, base, patch.Bytes(), "patch", "-p1", "--batch", "--forward", "--fuzz=2", "--binary"); {
-		case taken && err == nil && got != wanted, taken && err != nil && !why.Ambiguous:
-			rt.Fatalf("git makes %q of %q, not %q (%v)\n%s", wanted, base, got, err, patch.String())
-		case taken:
-			asGit++
-		case err == nil && fuzzy && got == fuzzed:
-			asPatch++
-		case err == nil && fuzzy:
-			other++
-			t.Logf("patch makes %q of %q, not %q\n%s", fuzzed, base, got, patch.String())
-		}
-	})
-	if asGit+asPatch == 0 || other > (asGit+asPatch)/2 { // about one in 25
-		t.Errorf("as git %d, as patch %d, otherwise %d", asGit, asPatch, other)
+	rapid.Check(t, func(rt *rapid.T) { drift().Draw(rt, "drift").compare(rt) })
+	taken := map[string]int{}
+	for seed := range 100 {
+		taken[drift().Example(seed).compare(t)]++
 	}
+	if taken["as git"]+taken["as patch"] == 0 || taken["otherwise"] > max(1, taken["as patch"]/4) {
+		t.Errorf("%v", taken)
+	}
+}
+
+// compare fails unless a patch is taken as git takes it, and says as what it was taken, ""
+// for not at all.
+func (d drifted) compare(tb rapid.TB) string {
+	if d.before == d.after {
+		return ""
+	}
+	var patch bytes.Buffer
+	err := repository.WritePatch(&patch, []repository.Change{change(tree{"f": d.before}, "f", d.after)},
+		func(repository.Change) ([]byte, []byte, error) { return []byte(d.before), []byte(d.after), nil })
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if strings.Contains(patch.String(), "\n\\") && d.base != d.before {
+		return "" // git joins lines where such a mark is wrong
+	}
+	wanted, taken := applied(tb, d.base, patch.Bytes(), "git", "apply", "--whitespace=nowarn")
+	canonical, _, err := tree{"f": d.base}.canonical(patch.String())
+	var why *patchtext.Unclear
+	if err != nil && !errors.As(err, &why) {
+		tb.Fatal(err)
+	}
+	var got string
+	if err == nil {
+		var ok bool
+		if got, ok = applied(tb, d.base, []byte(canonical), "git", "apply", "--whitespace=nowarn"); !ok {
+			tb.Fatalf("git does not take what was made of\n%s\nfor %q:\n%s", patch.String(), d.base, canonical)
+		}
+	}
+	switch fuzzed, fuzzy := applied(tb, d.base, patch.Bytes(), "patch", "-p1", "--batch", "--forward", "--fuzz=2", "--binary"); {
+	case taken && err == nil && got != wanted, taken && err != nil && !why.Ambiguous:
+		tb.Fatalf("git makes %q of %q, not %q (%v)\n%s", wanted, d.base, got, err, patch.String())
+	case taken:
+		return "as git"
+	case err == nil && fuzzy && got == fuzzed:
+		return "as patch"
+	case err == nil && fuzzy:
+		tb.Logf("patch makes %q of %q, not %q\n%s", fuzzed, d.base, got, patch.String())
+		return "otherwise"
+	}
+	return ""
 }
 
 // FuzzRead gives arbitrary texts to the reader. What it makes of them is a patch of
