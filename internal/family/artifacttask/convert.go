@@ -146,29 +146,14 @@ func (s *scorer) complete(ctx context.Context, f *artifact.File, content []byte)
 		f.Document.Blocks, why = pages(out, f.Document.Pages)
 		return why, nil
 	}
-	by, why, err := s.readConverted(ctx, f.Type, out)
+	by, why, err := s.readAlone(ctx, f.Type, out)
 	if by != nil {
 		adopt(f.Workbook, by.Workbook)
 	}
+	if why != "" {
+		why = "what came of it cannot be read: " + why
+	}
 	return why, err
-}
-
-// readConverted reads what came of a file in a sandbox of its own, which is of no use once
-// it has ended that. What cannot be read is nil, and why says the reason.
-func (s *scorer) readConverted(ctx context.Context, t artifact.Type, content []byte) (f *artifact.File, why string, err error) {
-	box, err := readbox.Open(ctx, s.verifier.resources.Engine, s.labels())
-	if err != nil {
-		return nil, "", err
-	}
-	f, err = box.Read(ctx, t, int64(len(content)), bytes.NewReader(content))
-	_ = box.Close(context.WithoutCancel(ctx)) // what is left is reaped
-	if u, ok := errors.AsType[*readbox.Unreadable](err); ok {
-		return nil, "what came of it cannot be read: " + u.Why, nil
-	}
-	if failed, ok := errors.AsType[*family.Failure](err); ok {
-		return nil, "what came of it cannot be read: " + failed.Message, nil
-	}
-	return f, "", err
 }
 
 // run runs a program over a file. If it fails, why says how.

@@ -1,8 +1,11 @@
 package artifacttask
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"image/jpeg"
 	"io"
@@ -246,6 +249,77 @@ func draws(t *testing.T, e sandbox.Engine, image sandbox.Image, pages int) {
 			t.Errorf("%s: %q", name, got.Restricted[deliveredFile])
 		}
 	}
+}
+
+// TestUnpacked: an archive that a sandbox made cannot make the parent hold more than a few
+// pages, though 512 bytes of it may declare a terabyte.
+func TestUnpacked(t *testing.T) {
+	t.Parallel()
+	plain := func(names ...string) []byte {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for _, name := range names {
+			if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(name))}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(w, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	if files, why := unpacked(plain("page-1", "page-2")); why != "" || len(files) != 2 || string(files[1]) != "page-2" {
+		t.Errorf("two pages: %q, %s", files, why)
+	}
+	if files, why := unpacked(plain(strings.Split(strings.Repeat("p ", 3*maxPages), " ")[:2*maxPages]...)); why != "" || len(files) != maxPages {
+		t.Errorf("many pages: %d, %s", len(files), why)
+	}
+	const size = 1 << 40
+	var link bytes.Buffer
+	w := tar.NewWriter(&link)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "page-1", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	sparse := sparseArchive(size)
+	if h, err := tar.NewReader(bytes.NewReader(sparse)).Next(); err != nil || h.Size != size {
+		t.Fatalf("the attack does not work on who believes it: %+v, %v", h, err)
+	}
+	for name, archive := range map[string][]byte{"a hole of a terabyte": sparse, "a link": link.Bytes(), "no archive": []byte(strings.Repeat("x", 1024))} {
+		if files, why := unpacked(archive); why == "" || files != nil {
+			t.Errorf("%s: %d files", name, len(files))
+		}
+	}
+}
+
+// sparseArchive is an archive of GNU's old form with one file, which is a hole of a size.
+func sparseArchive(size int64) []byte {
+	h := make([]byte, 512)
+	copy(h, "page-1")
+	copy(h[100:], "0000644\x00")
+	copy(h[108:], "0000000\x00")
+	copy(h[116:], "0000000\x00")
+	copy(h[124:], "00000000000\x00") // bytes in the archive
+	copy(h[136:], "00000000000\x00")
+	h[156] = tar.TypeGNUSparse
+	copy(h[257:], "ustar  \x00")
+	number := func(at int, n int64) { // in base 256
+		binary.BigEndian.PutUint64(h[at+4:], uint64(n))
+		h[at] = 0x80
+	}
+	number(386, size) // where the only data is: none, at the end
+	number(398, 0)
+	number(483, size)
+	sum := 8 * int(' ')
+	for i, b := range h {
+		if i < 148 || i >= 156 {
+			sum += int(b)
+		}
+	}
+	copy(h[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return append(h, make([]byte, 1024)...)
 }
 
 // TestPages: a text has no more pages than its file, whatever form feeds its writer put in.

@@ -70,25 +70,28 @@ func (s *scorer) before(ctx context.Context, o output) (*artifact.File, error) {
 		if len(content) > readbox.MaxBytes {
 			return nil, nil
 		}
-		return s.readAlone(ctx, o.Type, content)
+		file, _, err := s.readAlone(ctx, o.Type, content)
+		return file, err
 	}
 	return nil, nil
 }
 
-// readAlone reads a file in a sandbox of its own; nil is none that can be read.
-func (s *scorer) readAlone(ctx context.Context, t artifact.Type, content []byte) (f *artifact.File, err error) {
+// readAlone reads a file in a sandbox of its own, which is of no use once a file has ended
+// it. What cannot be read is nil, and why says the reason.
+func (s *scorer) readAlone(ctx context.Context, t artifact.Type, content []byte) (f *artifact.File, why string, err error) {
 	box, err := readbox.Open(ctx, s.verifier.resources.Engine, s.labels())
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	defer func() { err = errors.Join(err, box.Close(context.WithoutCancel(ctx))) }()
 	f, err = box.Read(ctx, t, int64(len(content)), bytes.NewReader(content))
-	_, unreadable := errors.AsType[*readbox.Unreadable](err)
-	_, failed := errors.AsType[*family.Failure](err)
-	if unreadable || failed {
-		return nil, nil
+	_ = box.Close(context.WithoutCancel(ctx)) // what is left is reaped
+	if u, ok := errors.AsType[*readbox.Unreadable](err); ok {
+		return nil, u.Why, nil
 	}
-	return f, err
+	if failed, ok := errors.AsType[*family.Failure](err); ok {
+		return nil, failed.Message, nil
+	}
+	return f, "", err
 }
 
 // critique tries files on one rubric.

@@ -121,26 +121,25 @@ func (s *scorer) keepPicture(m *artifact.Image) string {
 	return name + "\n"
 }
 
+// maxPage bounds the picture of a page, in bytes: [artifact.ShownSide] squared, uncompressed,
+// fits in.
+const maxPage = 8 << 20
+
 // drawPages keeps pictures of the first pages of a file, for the operator: no verdict
 // depends on them. What cannot be drawn is said.
 func (s *scorer) drawPages(ctx context.Context, name string, t artifact.Type, content []byte) error {
 	out, why, err := s.converter.run(ctx, drawers()[t], content)
+	var drawn [][]byte
+	if err == nil && why == "" {
+		drawn, why = unpacked(out)
+	}
 	var lines strings.Builder
-	tr := tar.NewReader(bytes.NewReader(out))
-	for n := 1; err == nil && why == "" && n <= maxPages; n++ {
-		_, readErr := tr.Next()
-		if errors.Is(readErr, io.EOF) {
-			break
-		}
-		page, pageErr := io.ReadAll(tr)
-		if errors.Join(readErr, pageErr) != nil {
-			why = "what came of them is no archive"
-			break
-		}
+	for i, page := range drawn {
 		var f *artifact.File
-		if f, why, err = s.readConverted(ctx, artifact.PNG, page); f != nil {
-			fmt.Fprintf(&lines, "page %d: %s", n, s.keepPicture(f.Image))
+		if f, why, err = s.readAlone(ctx, artifact.PNG, page); f == nil {
+			break
 		}
+		fmt.Fprintf(&lines, "page %d: %s", i+1, s.keepPicture(f.Image))
 	}
 	if why != "" {
 		s.notConverted(name, "its pages: "+why)
@@ -149,4 +148,24 @@ func (s *scorer) drawPages(ctx context.Context, name string, t artifact.Type, co
 		s.restricted[deliveredFile] = append(s.restricted[deliveredFile], name+", its pages:\n"+lines.String()...)
 	}
 	return err
+}
+
+// unpacked returns the first files of an archive that a sandbox made. Its holes count as
+// what they read as: a short archive can declare any length.
+func unpacked(archive []byte) (files [][]byte, why string) {
+	for tr := tar.NewReader(bytes.NewReader(archive)); len(files) < maxPages; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || h.Typeflag != tar.TypeReg || h.Size > maxPage {
+			return nil, "what came of them is no archive of pictures"
+		}
+		data, err := io.ReadAll(tr)
+		if err != nil {
+			return nil, "what came of them is no archive of pictures"
+		}
+		files = append(files, data)
+	}
+	return files, ""
 }
