@@ -158,6 +158,8 @@ type Hello struct {
 	Engine sandbox.Info `json:"engine"`
 	Roles  []Role       `json:"roles"`
 	Slots  int          `json:"slots"`
+	// Inputs are those of the orders that it has, none before it has read any.
+	Inputs map[Role]string `json:"inputs,omitzero"`
 }
 
 // Welcome is the answer to a [Hello].

@@ -102,6 +102,9 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	if why := unequal(h.Engine, m.Engine); why != "" {
 		return h.refuse(name, why)
 	}
+	if slices.ContainsFunc(roles, func(r remote.Role) bool { was, has := m.Inputs[r]; return has && was != h.Orders[r].Inputs }) {
+		return remote.Welcome{Token: h.token, Inputs: h.inputs(roles)} // it gets no job before it has the new orders
+	}
 	if w == nil { // greetings are heard one after the other
 		w = &Worker{ID: who, Name: name, Roles: roles, Engine: m.Engine, First: time.Now(), Last: time.Now(), home: map[remote.Role]int{}, dry: map[remote.Role]time.Time{}}
 		if h.Met != nil {
@@ -119,11 +122,20 @@ func (h *Hub) hello(who string, m remote.Hello) remote.Welcome {
 	if joins {
 		here = new(*w)
 	}
-	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Inputs: map[remote.Role]string{}, Roles: roles, Pools: h.Pools, Home: maps.Clone(h.settled(w))}
+	out := remote.Welcome{RunID: h.RunID, Token: h.token, Lease: h.Lease, Port: h.blobs.port, Tickets: map[remote.Role]string{}, Inputs: h.inputs(roles), Roles: roles, Pools: h.Pools, Home: maps.Clone(h.settled(w))}
 	for _, r := range roles {
 		t := random()
 		h.tickets[t] = ticket{role: r, who: who}
-		out.Tickets[r], out.Inputs[r] = t, h.Orders[r].Inputs
+		out.Tickets[r] = t
+	}
+	return out
+}
+
+// inputs are those of the orders for roles.
+func (h *Hub) inputs(roles []remote.Role) map[remote.Role]string {
+	out := map[remote.Role]string{}
+	for _, r := range roles {
+		out[r] = h.Orders[r].Inputs
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -359,7 +360,9 @@ func (s *session) nobody() error {
 
 // hello introduces the worker, until the hub answers.
 func (s *session) hello(ctx context.Context) error {
-	hello := remote.Hello{Build: s.Build, Engine: s.Engine, Roles: s.Roles, Slots: s.Slots}
+	s.mu.Lock()
+	hello := remote.Hello{Build: s.Build, Engine: s.Engine, Roles: s.Roles, Slots: s.Slots, Inputs: maps.Clone(s.inputs)}
+	s.mu.Unlock()
 	for {
 		var run remote.Welcome
 		err := s.ask(ctx, remote.HelloSubject(s.who), hello, &run)
