@@ -15,12 +15,13 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 # once for both; "make vet" has looked at them.
 GO_TEST = CGO_ENABLED=0 go test -trimpath -vet=off -ldflags='-s -w' $(TEST_FLAGS)
 
-# What tests with an engine are given: the images, a helper that is built, and which
+# Runs tests with an engine: they are given the images, a helper that is built, and which
 # engines must be there.
 ENGINE_TEST = agents=$$(scripts/agents.sh $(BIN)); engines=$$(scripts/engine.sh $(BIN) all); \
 	tried() { grep -qx $$1 <<<"$$engines" && echo require || echo never; }; \
 	SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
-	SECUREBENCH_TEST_HELPER=$(CURDIR)/bin/test-helper SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native)
+	SECUREBENCH_TEST_HELPER=$(CURDIR)/bin/test-helper SECUREBENCH_TEST_BROWSER=never SECUREBENCH_TEST_AGENTS=$$agents SECUREBENCH_TEST_DOCKER=$$(tried docker) SECUREBENCH_TEST_NATIVE=$$(tried native) \
+	$(GO_TEST) -timeout 30m -p 2 -parallel 4
 
 # ENGINE is the engine of "make demo": auto, native or docker.
 ENGINE ?= auto
@@ -102,7 +103,7 @@ check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests witho
 TESTS := engine-tests race left-tests browser-tests
 
 .PHONY: test
-test: image fmt-check modules vet build packs manifests test-helper ## everything but lint: all tests, with every engine that runs
+test: image fmt-check modules vet build packs manifests test-helper ## everything but lint: the tests, with every engine that runs
 	@$(MAKE) --no-print-directory -j2 -o test-helper $(TESTS)
 
 .PHONY: test-helper
@@ -112,13 +113,13 @@ test-helper: go build
 # Tests that use an engine take turns, as enginetest says, however many run at a time.
 .PHONY: engine-tests
 engine-tests: test-helper
-	$(ENGINE_TEST) $(GO_TEST) -timeout 30m -p 2 -parallel 4 $$(scripts/packages.sh whole)
+	$(ENGINE_TEST) $$(scripts/packages.sh whole)
 
 # What the race detector leaves out of the packages that run under it.
 .PHONY: left-tests
 left-tests: test-helper
 	@left=$$(scripts/packages.sh left); names=$$(cut -d ' ' -f 2 <<<"$$left" | sort -u | paste -sd '|'); \
-		[ -z "$$left" ] || { $(ENGINE_TEST) $(GO_TEST) -timeout 30m -p 2 -parallel 4 -run "^($$names)\$$" $$(cut -d ' ' -f 1 <<<"$$left" | uniq); }
+		[ -z "$$left" ] || { $(ENGINE_TEST) -run "^($$names)\$$" $$(cut -d ' ' -f 1 <<<"$$left" | uniq); }
 
 .PHONY: test-times
 test-times: image test-helper ## show where the time of "make test" goes

@@ -17,10 +17,10 @@ driving='^\./internal/(sandbox/docker|sandbox/native|family/codecompletion)$'
 # that is meant for several; what it only waits for, such as a process, is no such thing.
 concurrent='^[[:space:]]*go [a-z]|\.Go\(|\bchan |sync\.(RW)?Mutex|sync\.(Map|Cond)|"sync/atomic"|synctest\.'
 
-tested() { find ./internal -name testdata -prune -o -name '*_test.go' -printf '%h\n' | sort -u; }
-
-# Nor where neither the package nor its tests start any: its callers' tests do.
+# Nor where neither a package nor its tests start any: those of its callers do.
 starting='^[[:space:]]*go [a-z]|\.Go\(|synctest\.'
+
+tested() { find ./internal -name testdata -prune -o -name '*_test.go' -printf '%h\n' | sort -u; }
 
 raced() {
 	command -v "${CC:-gcc}" >/dev/null || return 0

@@ -15,7 +15,7 @@ import (
 // TestRealAgentsPrefer: the real Codex and Claude Code work on a pair once for each order,
 // and each time their model sees that order alone.
 func TestRealAgentsPrefer(t *testing.T) {
-	sampletest.Nightly(t, "both agents solve other tasks, and pairs are judged from other agents")
+	sampletest.Nightly(t, "both agents solve other tasks, and other agents compare pairs")
 	t.Parallel()
 	row := map[string]any{"id": "pair", "family": "preference_pair", "eval": map[string]any{"preference": "B"},
 		"input": map[string]any{"prompt": "Name the capital of France.", "candidate_a": "Lyon", "candidate_b": "Paris"}}
@@ -60,7 +60,7 @@ func TestRealAgentsPrefer(t *testing.T) {
 // TestRealAgentsSee: the real Codex and Claude Code look at a row's picture with the tools
 // that they have for that, and their model is shown it.
 func TestRealAgentsSee(t *testing.T) {
-	sampletest.Nightly(t, "both agents solve other tasks, and pictures reach other agents")
+	sampletest.Nightly(t, "both agents solve other tasks, and other agents are shown pictures")
 	t.Parallel()
 	const name = "squares-1.png"
 	picture, err := os.ReadFile(filepath.Join("..", "..", "packs", "pictures-sample", "assets", name))

@@ -1,7 +1,7 @@
-// Package sampletest lets tests with many cases of one kind run some of them, and costly
-// tests wait, where others show the same of its parts: all of them run where
-// SECUREBENCH_TEST_WHOLE=1 is set, as "make nightly" does. It keeps that choice apart from
-// the tests, so that in all packages one variable makes it.
+// Package sampletest lets tests with many cases of one kind run some of them, and skips
+// costly tests of what others show in parts; where SECUREBENCH_TEST_WHOLE=1 is set, as by
+// "make nightly", all of them run. It keeps that choice apart from the tests, so that in all
+// packages one variable makes it.
 package sampletest
 
 import (
@@ -15,11 +15,11 @@ import (
 // Whole reports whether tests run all of their cases.
 func Whole() bool { return os.Getenv("SECUREBENCH_TEST_WHOLE") == "1" }
 
-// Nightly skips a test unless all run. What it is about is named that other tests show.
-func Nightly(t testing.TB, shown string) {
+// Nightly skips a test unless all tests run. others says which parts of it other tests show.
+func Nightly(t testing.TB, others string) {
 	t.Helper()
 	if !Whole() {
-		t.Skipf("SKIPPED: SECUREBENCH_TEST_WHOLE=1 runs it; %s", shown)
+		t.Skipf("SKIPPED: SECUREBENCH_TEST_WHOLE=1 runs it; %s", others)
 	}
 }
 

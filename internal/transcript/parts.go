@@ -96,10 +96,10 @@ const maxPictures = 16
 func (b *builder) pictures() {
 	const title = "verifier: pictures of the files"
 	var files []File
-	var lines []string
+	var paths []string // of those that are not shown
 	for _, f := range b.line.Restricted {
 		name := rawName(f.Path)
-		if !strings.HasSuffix(name, verdict.PictureExt) || len(files) == maxPictures {
+		if !strings.HasSuffix(name, verdict.PictureExt) {
 			continue
 		}
 		data, ok := b.checked(title, f)
@@ -107,16 +107,16 @@ func (b *builder) pictures() {
 			continue
 		}
 		shown := File{Path: redact.Quote(name), Kind: "file", Size: int64(len(data))}
-		if b.content(&shown, data); shown.Picture != "" {
+		if len(files) < maxPictures && b.content(&shown, data) && shown.Picture != "" {
 			files = append(files, shown)
+		} else {
+			paths = append(paths, f.Path)
 		}
-		lines = append(lines, f.Path)
 	}
-	if b.Apart && len(files) > 0 {
+	if len(files) > 0 {
 		b.out.Parts = append(b.out.Parts, Part{Title: title, Form: Pictures, Files: files})
-		return
 	}
-	b.add(title, "", strings.Join(lines, "\n"))
+	b.add(title, "", strings.Join(paths, "\n"))
 }
 
 // rawPart adds a file of the operator's folder.

@@ -174,7 +174,7 @@ func (c *coder) raw(v string) string {
 	return v
 }
 
-// bytes codes bytes, of which none are nil.
+// bytes codes bytes. An empty slice is read as nil.
 func (c *coder) bytes(v *[]byte) {
 	*v = []byte(c.raw(string(*v)))
 	if len(*v) == 0 {

@@ -1,6 +1,6 @@
-# What follows converts the file on standard input: as TYPE FILTER writes it to out/in.TYPE,
-# with every formula calculated, and with macros and links off.
 set -eu
+# as TYPE [FILTER] converts the file in.* to out/in.TYPE: formulas are calculated, macros and
+# links are off.
 as() {
 	mkdir -p profile/user
 	cat >profile/user/registrymodifications.xcu <<'END'

@@ -97,8 +97,8 @@ func Each(t *testing.T, test func(t *testing.T, e Engine)) {
 	}
 }
 
-// Sampled runs a test on each engine where all tests run, and else on the engine of tests.
-// It is for what stands on engines, of which their own tests show that they do the same.
+// Sampled runs a test on each engine if all tests run, else on the engine of tests. It is
+// for code that uses engines: their own tests show that they behave alike.
 func Sampled(t *testing.T, test func(t *testing.T, e Engine)) {
 	t.Helper()
 	if sampletest.Whole() {
