@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"securebench/internal/pipeline/record"
 )
@@ -60,6 +63,34 @@ func TestZombieShard(t *testing.T) {
 	}
 	k.check(zombie.store.Close(), zombie.Close())
 	k.said(true)
+}
+
+// TestKilledRunners merges shards of runners that were killed: the socket at which each took
+// orders is still there. One shard comes from elsewhere.
+func TestKilledRunners(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, 12, 2, 3)
+	var elsewhere string
+	for index, says := range []string{"first", "second", "third"} {
+		r := k.start(index).all(says)
+		k.check(r.store.Close(), r.Close(), unix.Mknod(r.path(record.ControlName), unix.S_IFSOCK|0o600, 0))
+		if index == 2 {
+			elsewhere = filepath.Join(t.TempDir(), "third")
+			k.check(os.Rename(filepath.Join(k.dir, r.shard.Path()), elsewhere))
+		}
+	}
+	if res := k.merged(elsewhere); !res.Complete() {
+		t.Fatalf("%+v", res)
+	}
+	if said := k.said(true); len(said) != 24 {
+		t.Errorf("%q", said)
+	}
+	k.check(filepath.WalkDir(k.dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type() == fs.ModeSocket {
+			t.Errorf("%s is left", name)
+		}
+		return err
+	}))
 }
 
 // limited is a context that is cancelled when it was asked so many times.

@@ -209,11 +209,12 @@ func (d *Dir) knows(s Shard, records string, merged []Part) (bool, error) {
 	return err == nil, err
 }
 
-// copyAll copies a shard's files below a new folder, without its salt and its lock.
+// copyAll copies a shard's files below a new folder, without its salt, its lock and the
+// socket of a runner that was killed.
 func (d *Dir) copyAll(from ShardFolder, to string) error {
 	return fs.WalkDir(from.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
-		case err != nil || name == SaltName || name == LockName:
+		case err != nil || name == SaltName || name == LockName || name == ControlName:
 			return err
 		case e.IsDir():
 			return d.root.MkdirAll(path.Join(to, name), 0o755)
@@ -376,7 +377,7 @@ func sameFile(a, b *os.Root, name string) bool {
 // archive moves one file of a shard, unless the run has it.
 func (d *Dir) archive(name, own, to string) error {
 	switch own {
-	case SaltName, LockName:
+	case SaltName, LockName, ControlName:
 		return d.root.Remove(name)
 	case LinesName, CapturedName, AnswersName, SpentName, TraceName:
 		if err := d.keepCopy(name, path.Join(to, name)); err != nil {
