@@ -424,16 +424,16 @@ func (s *session) welcomed(run remote.Welcome) error {
 	s.run, s.base = run, "https://"+net.JoinHostPort(host, fmt.Sprint(run.Port))
 	if s.web == nil {
 		web := s.transport(secure)
-		web.ForceAttemptHTTP2, web.ResponseHeaderTimeout = true, 2*time.Minute
+		web.ResponseHeaderTimeout = 2 * time.Minute // a model may think longer
 		s.web, s.relay = &http.Client{Transport: web}, s.transport(secure)
-		s.relay.DisableCompression, s.relay.MaxIdleConnsPerHost = true, 64
 	}
 	return nil
 }
 
-// transport returns a transport to the hub, of HTTP/1.1 unless more is asked of it.
+// transport returns a transport to the hub. It is of HTTP/1.1, which takes large content
+// for less processor time than the frames of HTTP/2.
 func (s *session) transport(secure *tls.Config) *http.Transport {
-	t := &http.Transport{TLSClientConfig: secure.Clone(), MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTime}
+	t := &http.Transport{TLSClientConfig: secure.Clone(), DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTime}
 	if s.Dial != nil {
 		t.DialContext = func(_ context.Context, network, address string) (net.Conn, error) { return s.Dial(network, address) }
 	}
