@@ -58,6 +58,23 @@ func TestOneHashSeed(t *testing.T) {
 	}
 }
 
+// TestOneSeed: what a candidate draws from random is the same every time, whoever imports
+// it. The tests draw other numbers.
+func TestOneSeed(t *testing.T) {
+	t.Parallel()
+	v := newTestVerifier(t, newLocalEngine(t))
+	for prompt, candidate := range map[string]string{
+		"Define draw().": "import random\ndef draw(): return random.random()\n",
+		"import random\n\ndef draw():\n    ...\n": "def draw(): return random.random()\n",
+	} {
+		c := makeCase(t, spec{prompt: prompt, reference: "def draw(): return 0.8444218515250481\n",
+			tests: "import random\nassert draw() == 0.8444218515250481 != random.random()\n"})
+		if got := verify(t, v, c, candidate); got.Outcome != verdict.Passed {
+			t.Errorf("%q: %+v", prompt, got)
+		}
+	}
+}
+
 // hostileSettings are what an image may set for Python. Each would change what
 // a program does, or keep it from running.
 func hostileSettings(dir string) map[string]string {
