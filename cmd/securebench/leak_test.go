@@ -17,6 +17,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"securebench/internal/sandbox/enginetest"
 )
 
 // forms returns the encodings in which a value may occur. Base64 is searched
@@ -220,13 +222,24 @@ func (c canaries) name(what string) string {
 	return c[what]
 }
 
-// image gives the image another name, a canary.
+// image gives Docker's image another name, a canary. The native engine takes it from there
+// before the run, which would say so by that name.
 func (c canaries) image(t *testing.T, what, image string) string {
 	t.Helper()
 	c[what] = "c" + strings.ToLower(rand.Text())
 	ref := c[what] + ":1"
 	dockerOutput(t, "tag", image, ref)
 	t.Cleanup(func() { _ = exec.Command("docker", "rmi", ref).Run() })
+	if engineOf(t) == "docker" {
+		return ref
+	}
+	if res := securebench(t, nil, "image", "import", "docker:"+ref); res.code != exitDone {
+		t.Fatalf("exit %d:\n%s%s", res.code, res.stdout, res.stderr)
+	}
+	remove := command(t, nil, "image", "remove", ref)
+	again := exec.Command(remove.Path, remove.Args[1:]...) // the test's context is over then
+	again.Env = remove.Env
+	t.Cleanup(func() { _ = again.Run() })
 	return ref
 }
 
@@ -384,7 +397,7 @@ harness:
 // has it, in the folder that the operator keeps.
 func TestNothingHiddenIsPublished(t *testing.T) {
 	t.Parallel()
-	image := needDocker(t)
+	image := enginetest.Image(t, enginetest.Docker(t)).Ref
 	dir := t.TempDir()
 	c := canaries{}
 	rows := leakRows(t, dir, image, c)
