@@ -65,7 +65,9 @@ start_docker() {
 		systemctl start docker || true
 	else
 		say "Starting the Docker engine: dockerd, in its own session, logging to $log"
-		setsid nohup dockerd >"$log" 2>&1 </dev/null &
+		# It starts itself anew twice for each container: with less collection of garbage,
+		# that takes half the time.
+		GOGC=400 setsid nohup dockerd >"$log" 2>&1 </dev/null &
 	fi
 	wait_for_docker 60 || die "the Docker engine did not answer within 60 s; its log: $log (or: journalctl -u docker)"
 }
