@@ -12,7 +12,7 @@ LINT := bin/golangci-lint
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 # Tests are built as bin/securebench is, so that most packages are compiled
-# once for both; "make vet" has looked at them.
+# once for both; "make lint" looks at them, also as go vet does.
 GO_TEST = CGO_ENABLED=0 go test -trimpath -vet=off -ldflags='-s -w' $(TEST_FLAGS)
 
 # Runs tests with an engine: they are given the images, a helper that is built, and which
@@ -93,7 +93,7 @@ vocabulary: go ## write the words of Unicode CLDR anew (needs npm)
 		cd tools/cldr && go run -trimpath . "$$dir" ../../internal/family/textmatch/vocabulary/data
 
 .PHONY: check
-check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests without an engine: under a minute
+check: fmt-check modules lint ## formatting, modules, lint, tests without an engine: under a minute
 	SECUREBENCH_TEST_DOCKER=never SECUREBENCH_TEST_NATIVE=never $(GO_TEST) -short -timeout 5m ./...
 
 # Each test runs once, in one of these runs, of which two are side by side;
@@ -103,7 +103,7 @@ check: fmt-check modules vet lint ## formatting, modules, vet, lint, tests witho
 TESTS := engine-tests race left-tests browser-tests
 
 .PHONY: test
-test: image fmt-check modules vet build packs manifests test-helper ## everything but lint: the tests, with every engine that runs
+test: image fmt-check modules build packs manifests test-helper ## everything but lint: the tests, with every engine that runs
 	@$(MAKE) --no-print-directory -j2 -o test-helper $(TESTS)
 
 .PHONY: test-helper
@@ -187,10 +187,6 @@ modules: go
 	go mod tidy -diff
 	go mod verify
 
-.PHONY: vet
-vet: go
-	CGO_ENABLED=0 go vet -trimpath ./...
-
 # The race detector needs a C compiler. Under it, tests that repeat one computation many
 # times repeat it less often (-short), and no engine is there, so that it can run beside
 # the tests that need one.
@@ -209,7 +205,7 @@ packs: build ## check the packs of this repository
 	@for pack in packs/*/; do $(BIN) pack check "$$pack"; done
 
 .PHONY: lint
-lint: $(LINT) ## lint the Go code and the scripts
+lint: $(LINT) ## lint the Go code, also as go vet does, and the scripts
 	$(LINT) run
 	@if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR scripts/*.sh .ci/run; else echo 'skipped: no shellcheck, the scripts are not linted' >&2; fi
 
