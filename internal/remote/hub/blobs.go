@@ -270,10 +270,11 @@ func (h *Hub) serveCandidate(w http.ResponseWriter, r *http.Request, t ticket) e
 	}
 	in, err := t.job.reads.Open()
 	if err == nil {
+		w.Header().Set("Content-Length", strconv.FormatInt(t.job.reads.Size, 10)) // chunks are dearer
 		_, err = io.Copy(w, in)
 		err = errors.Join(err, in.Close())
 	}
-	if errors.Is(err, candidate.ErrDamaged) { // which is the end of the run, and no worker's fault
+	if errors.Is(err, candidate.ErrDamaged) || errors.Is(err, http.ErrContentLength) { // which is the end of the run, and no worker's fault
 		h.mu.Lock()
 		t.job.end(ending{err: err})
 		h.mu.Unlock()

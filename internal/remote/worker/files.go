@@ -145,7 +145,12 @@ func (s *session) put(ctx context.Context, ticket string, c candidate.Candidate)
 		return err
 	}
 	defer in.Close()
-	out, err := s.request(ctx, http.MethodPut, ticket, "/blob/"+c.Digest+"?kind="+url.QueryEscape(string(c.Kind)), in)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, s.origin()+"/blob/"+c.Digest+"?kind="+url.QueryEscape(string(c.Kind)), in)
+	if err != nil {
+		return fmt.Errorf("asking the hub: %w", err)
+	}
+	r.ContentLength = c.Size // chunks are dearer
+	out, err := s.send(r, ticket, http.StatusOK)
 	if err != nil {
 		return err
 	}
