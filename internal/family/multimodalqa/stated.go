@@ -93,23 +93,17 @@ func (t texts) Unmarked(r *answer.Reply) (answer.Reading[string], int) {
 	return answer.Reading[string]{Why: "the reply states no answer"}, 0
 }
 
-// Same reports whether two texts are one answer.
-func (texts) Same(a, b string) bool { return textmatch.Normalize(a) == textmatch.Normalize(b) }
-
-// Both returns the first.
-func (texts) Both(a, _ string) string { return a }
+// Join returns the first of two texts that are one answer.
+func (texts) Join(a, b string) (string, bool) {
+	return a, textmatch.Normalize(a) == textmatch.Normalize(b)
+}
 
 // maxBare is the most words of a sentence that is taken for another answer.
 const maxBare = 3
 
 // Other reports whether a sentence after the answer takes it back, or is another.
 func (t texts) Other(q *answer.Question, s answer.Sentence, _ string, near bool) bool {
-	spoken := 0
-	for _, w := range s.Words {
-		if w.Kind != vocabulary.Sign {
-			spoken++
-		}
-	}
+	spoken := answer.Spoken(s.Words)
 	if q.Retracts(s.Words) {
 		return near || q.Denies(s.Words) || spoken < 2*maxBare
 	}

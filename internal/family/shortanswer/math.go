@@ -148,7 +148,7 @@ func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading[str
 	if touchesAfter.MatchString(after) {
 		return unclear
 	}
-	if words := q.Words(after); len(words) > 0 && words[0].Start == 0 && (mathmatch.IsPercent(words[0].Text) || words[0].Kind == vocabulary.Letters && words[0].In(vocabulary.Unit)&q.In != 0) {
+	if words := q.Words(after); len(words) > 0 && words[0].Start == 0 && (mathmatch.IsPercent(words[0].Text) || words[0].Kind == vocabulary.Letters && q.Is(words[0], vocabulary.Unit)) {
 		stated, after = stated+`\text{ `+words[0].Text+"}", after[words[0].End:]
 	}
 	if q.Around(st.Before, after) != nil {
@@ -172,7 +172,7 @@ func frames(q *answer.Question, text string) bool {
 	for _, w := range q.Words(text) {
 		switch {
 		case w.Sign() == ':' || w.Sign() == ',':
-		case len(w.Text) > 1 && w.In(vocabulary.Frame|vocabulary.Conclusion)&q.In != 0:
+		case len(w.Text) > 1 && q.Is(w, vocabulary.Frame|vocabulary.Conclusion):
 			words++
 		default:
 			return false
@@ -204,7 +204,7 @@ func sentence(q *answer.Question, raw string) answer.Reading[string] {
 	plain := answer.Plain(raw)
 	words := q.Words(plain)
 	for i := len(words) - 1; i > 0; i-- {
-		if w := words[i]; w.Kind == vocabulary.Letters && w.In(vocabulary.Link)&q.In != 0 && q.Closed(words[:i], vocabulary.Harmless) {
+		if w := words[i]; w.Kind == vocabulary.Letters && q.Is(w, vocabulary.Link) && q.Closed(words[:i], vocabulary.Harmless) {
 			if rest, ok := following(raw, plain[w.Start:w.End], plain[w.End:]); ok {
 				return stated(undelimited(rest))
 			}
@@ -266,11 +266,8 @@ func (expressions) Unmarked(r *answer.Reply) (answer.Reading[string], int) {
 	return answer.Reading[string]{}, 0
 }
 
-// Same reports whether two expressions are written alike, but for layout.
-func (expressions) Same(a, b string) bool { return mathmatch.Same(a, b) }
-
-// Both returns the first.
-func (expressions) Both(a, _ string) string { return a }
+// Join returns the first of two expressions that are written alike, but for layout.
+func (expressions) Join(a, b string) (string, bool) { return a, mathmatch.Same(a, b) }
 
 // Other reports whether a sentence after the answer takes it back.
 func (expressions) Other(q *answer.Question, s answer.Sentence, _ string, near bool) bool {

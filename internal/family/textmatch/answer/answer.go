@@ -269,7 +269,7 @@ func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
 // lists reports whether the words between two forms only join them: a comma, or "and".
 func (q *Question) lists(between []Word) bool {
 	for _, w := range between {
-		if !q.has(w, vocabulary.And) && w.Sign() != ',' && w.Sign() != ';' {
+		if !q.Is(w, vocabulary.And) && w.Sign() != ',' && w.Sign() != ';' {
 			return false
 		}
 	}

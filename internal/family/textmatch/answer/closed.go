@@ -40,7 +40,7 @@ func (q *Question) Closed(words []Word, also vocabulary.Class) bool {
 
 // isPunctuation reports whether a sign only punctuates.
 func isPunctuation(c rune) bool {
-	return isDash(c) || strings.ContainsRune(" .,;:!\"'`’‘“”«»()[]{}【】「」『』《》〈〉*_|…。、，；：！،؛—–-=→⇒∴✅✓✔☑➡👉\ufe0f", c)
+	return IsDash(c) || strings.ContainsRune(" .,;:!\"'`’‘“”«»()[]{}【】「」『』《》〈〉*_|…。、，；：！،؛—–-=→⇒∴✅✓✔☑➡👉\ufe0f", c)
 }
 
 // Opposes returns the first word that denies, doubts, bounds or multiplies what stands
@@ -84,12 +84,12 @@ func opposing(words []Word) []vocabulary.Word {
 func (q *Question) Around(before, after string) (opposing *Word) {
 	b, a := q.Words(before), q.Words(after)
 	c := len(b) - 1
-	for c >= 0 && (!parts(b[c].Sign()) || b[c].Sign() == ':') && !q.has(b[c], vocabulary.Conclusion) {
+	for c >= 0 && (!parts(b[c].Sign()) || b[c].Sign() == ':') && !q.Is(b[c], vocabulary.Conclusion) {
 		c--
 	}
 	clause := b[c+1:]
 	link := len(clause) - 1
-	for link >= 0 && !q.has(clause[link], vocabulary.Link) {
+	for link >= 0 && !q.Is(clause[link], vocabulary.Link) {
 		link--
 	}
 	for i := range clause[:link+1] {
@@ -101,16 +101,16 @@ func (q *Question) Around(before, after string) (opposing *Word) {
 	for n := len(clause); n > link+1; n-- {
 		w := clause[n-1]
 		unknown := w.Kind == vocabulary.Letters && len(w.Meanings) == 0 && !w.Asked
-		if !unknown && !q.has(w, vocabulary.Frame) && w.Sign() != '$' || q.has(w, vocabulary.Restrictive|vocabulary.Link) {
+		if !unknown && !q.Is(w, vocabulary.Frame) && w.Sign() != '$' || q.Is(w, vocabulary.Restrictive|vocabulary.Link) {
 			clause = clause[:n] // what stands before articles and unknown words is beside the form
 			break
 		}
 	}
-	if len(a) > 0 && q.has(a[0], vocabulary.Scale) && q.HasPair("many", a[0].Text) {
+	if len(a) > 0 && q.Is(a[0], vocabulary.Scale) && q.HasPair("many", a[0].Text) {
 		a[0].Excused = true // "How many pairs …?" counts them
 	}
 	for i, w := range a {
-		if q.has(w, vocabulary.Reason) {
+		if q.Is(w, vocabulary.Reason) {
 			a = a[:i]
 			break
 		}
@@ -121,13 +121,13 @@ func (q *Question) Around(before, after string) (opposing *Word) {
 // Explains reports whether what follows a value after a comma, a dash or the like only
 // explains it: a reason may say anything, the rest must not oppose.
 func (q *Question) Explains(words []Word) bool {
-	for len(words) > 0 && (words[0].Kind == vocabulary.Sign || q.has(words[0], vocabulary.And|vocabulary.Conclusion)) {
+	for len(words) > 0 && (words[0].Kind == vocabulary.Sign || q.Is(words[0], vocabulary.And|vocabulary.Conclusion)) {
 		words = words[1:]
 	}
 	if len(words) == 0 {
 		return true
 	}
-	return q.has(words[0], vocabulary.Reason) || q.Opposes(nil, words) == nil
+	return q.Is(words[0], vocabulary.Reason) || q.Opposes(nil, words) == nil
 }
 
 // Retracts reports whether a sentence begins as one that takes back what was said before
@@ -135,15 +135,15 @@ func (q *Question) Explains(words []Word) bool {
 func (q *Question) Retracts(words []Word) bool {
 	for _, w := range words[:min(len(words), 3)] {
 		if w.Kind == vocabulary.Sign {
-			if strings.ContainsRune(",.;", w.Sign()) {
+			if w.OneOf(",.;") {
 				return false
 			}
 			continue
 		}
-		if q.has(w, vocabulary.Retract|vocabulary.Or|vocabulary.Hedge|vocabulary.Refusal) && !q.has(w, vocabulary.Frame) {
+		if q.Is(w, vocabulary.Retract|vocabulary.Or|vocabulary.Hedge|vocabulary.Refusal) && !q.Is(w, vocabulary.Frame) {
 			return true
 		}
-		if q.has(w, vocabulary.No|vocabulary.Negator|vocabulary.Wrong) {
+		if q.Is(w, vocabulary.No|vocabulary.Negator|vocabulary.Wrong) {
 			return true
 		}
 		return false

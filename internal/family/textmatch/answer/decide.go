@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"securebench/internal/family/textmatch"
-	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/verdict"
 )
 
@@ -30,15 +29,13 @@ type Reading[T any] struct {
 }
 
 // A Reader understands statements in one way: as a number, a choice, a text.
-type Reader[T any] interface { //nolint:interfacebloat // all of one way
+type Reader[T any] interface {
 	// Read reads what a mark leads to, or a form encloses.
 	Read(q *Question, st Statement) Reading[T]
 	// Unmarked reads a reply without marks; the line is the one that decides.
 	Unmarked(r *Reply) (reading Reading[T], line int)
-	// Same reports whether two values are the same answer.
-	Same(a, b T) bool
-	// Both returns what two values that are the same say together.
-	Both(a, b T) T
+	// Join returns what two values say together if they are the same answer.
+	Join(a, b T) (T, bool)
 	// Other reports whether a sentence after the answer gives another one. Near says that
 	// the sentence is on the line of the answer, so that a short one is an answer.
 	Other(q *Question, s Sentence, value T, near bool) bool
@@ -150,12 +147,15 @@ func agreed[T any](r *Reply, reader Reader[T], readings []Reading[T], at []int) 
 		return got
 	}
 	for n, reading := range readings[:len(readings)-1] {
+		stated, both, same := reading.Finding == Stated, got.Value, false
+		if stated || reading.Speaks {
+			both, same = reader.Join(got.Value, reading.Value)
+		}
 		switch {
-		case reading.Finding == Stated && !reader.Same(got.Value, reading.Value),
-			reading.Finding != Stated && r.dissents(at[n], at[n+1], reading.Speaks && reader.Same(got.Value, reading.Value)):
+		case stated && !same, !stated && r.dissents(at[n], at[n+1], same):
 			return Reading[T]{Finding: Several, Why: "the reply marks different answers"}
-		case reading.Finding == Stated:
-			got.Value = reader.Both(got.Value, reading.Value)
+		case stated:
+			got.Value = both
 		}
 	}
 	return got
@@ -170,13 +170,7 @@ func (r *Reply) dissents(at, next int, agrees bool) bool {
 		return true
 	}
 	words := r.Question.Words(st.Text)
-	n := 0
-	for _, w := range words {
-		if w.Kind != vocabulary.Sign {
-			n++
-		}
-	}
-	return n <= maxDissent && !agrees && r.Question.Opposes(nil, words) == nil
+	return Spoken(words) <= maxDissent && !agrees && r.Question.Opposes(nil, words) == nil
 }
 
 // takenBack reports whether a sentence after the deciding statement gives another

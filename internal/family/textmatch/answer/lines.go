@@ -158,23 +158,23 @@ func leads(q *Question, line string) (lead, unfinished bool) {
 	}
 	last := words[n-1]
 	switch {
-	case q.has(last, vocabulary.Answer):
+	case q.Is(last, vocabulary.Answer):
 		if len(body) > maxLead || last.Text == "a" {
 			return false, false
 		}
 		return colon || n <= 3 && !strings.ContainsAny(tail, ".!?"), false
-	case colon && q.has(last, vocabulary.Option) && n <= 3:
+	case colon && q.Is(last, vocabulary.Option) && n <= 3:
 		return !strings.HasSuffix(last.Text, "s"), false
-	case q.has(last, vocabulary.Link) && (len(last.Text) > 1 || last.Kind == vocabulary.Sign): // no label
+	case q.Is(last, vocabulary.Link) && (len(last.Text) > 1 || last.Kind == vocabulary.Sign): // no label
 		for _, w := range words[:n-1] {
-			if q.has(w, vocabulary.Answer) {
+			if q.Is(w, vocabulary.Answer) {
 				return true, false
 			}
 		}
-	case !colon && (last.restricts(q, vocabulary.Negator|vocabulary.Or|vocabulary.Limit|vocabulary.Except) && !q.has(last, vocabulary.Frame)):
+	case !colon && (last.restricts(q, vocabulary.Negator|vocabulary.Or|vocabulary.Limit|vocabulary.Except) && !q.Is(last, vocabulary.Frame)):
 		return false, true
 	case !colon && last.Kind == vocabulary.Sign:
-		return false, strings.ContainsRune("-−+×÷*/<>≠≤≥≈~√^", last.Sign()) || isDash(last.Sign())
+		return false, last.OneOf("-−+×÷*/<>≠≤≥≈~√^") || IsDash(last.Sign())
 	}
 	return false, false
 }
@@ -189,7 +189,8 @@ func (w Word) restricts(q *Question, c vocabulary.Class) bool {
 	return false
 }
 
-func isDash(r rune) bool {
+// IsDash reports whether r may be meant as a minus sign: also the hyphen is a dash.
+func IsDash(r rune) bool {
 	return strings.ContainsRune("˗⁻₋➖⁃", r) || unicode.Is(unicode.Pd, r)
 }
 
@@ -204,7 +205,7 @@ func continued(q *Question, line string) bool {
 		return false
 	}
 	words := Words(head)
-	return len(words) > 0 && q.has(words[0], vocabulary.Or|vocabulary.Scale) && !q.has(words[0], vocabulary.Frame|vocabulary.Conclusion|vocabulary.Retract)
+	return len(words) > 0 && q.Is(words[0], vocabulary.Or|vocabulary.Scale) && !q.Is(words[0], vocabulary.Frame|vocabulary.Conclusion|vocabulary.Retract)
 }
 
 // headed reports whether a line ends as one that announces the next.
@@ -216,7 +217,7 @@ func headed(line string) bool {
 func marksItself(q *Question, line string) bool {
 	words := Words(Plain(line[:min(len(line), maxLead)]))
 	for i, w := range words[:max(len(words), 1)-1] {
-		if q.has(w, vocabulary.Answer) && q.links(words[i+1]) {
+		if q.Is(w, vocabulary.Answer) && q.links(words[i+1]) {
 			return true
 		}
 	}
@@ -230,7 +231,7 @@ func beginsWithMark(q *Question, line string, o Options) bool {
 	}
 	words := Words(Plain(line[:min(len(line), 64)]))
 	for _, w := range words[:min(len(words), 5)] {
-		if q.has(w, vocabulary.Answer|vocabulary.Conclusion) {
+		if q.Is(w, vocabulary.Answer|vocabulary.Conclusion) {
 			return true
 		}
 	}

@@ -27,7 +27,7 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 	for i := 0; i < len(s.Words); i++ {
 		w := s.Words[i]
 		declared := r.declared(s, p, i)
-		if declared || q.has(w, vocabulary.Answer|vocabulary.Choose) {
+		if declared || q.Is(w, vocabulary.Answer|vocabulary.Choose) {
 			tried++
 		}
 		switch {
@@ -39,13 +39,13 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 			i = 1
 		case declared:
 			add(found{Statement: Statement{Rank: Marked}, from: w.Start}, p.declaredEnd(s, i, r.o))
-		case q.has(w, vocabulary.Answer):
+		case q.Is(w, vocabulary.Answer):
 			if st, start, ok := r.marked(s, p, i); ok {
 				add(st, start)
 			} else if !st.Praised {
 				s.Void = true
 			}
-		case r.o.Labels && q.has(w, vocabulary.Choose) && !q.has(w, vocabulary.Answer):
+		case r.o.Labels && q.Is(w, vocabulary.Choose) && !q.Is(w, vocabulary.Answer):
 			k, _ := r.link(s.Words, i+1)
 			if k < len(s.Words) && q.Prefix(s.Words[:i]) {
 				add(found{Statement: Statement{Rank: Unmarked, Chosen: true}, from: w.Start}, s.Words[k].Start)
@@ -118,7 +118,7 @@ func (r *reader) marked(s *Sentence, p plain, i int) (found, int, bool) {
 	q, words := r.Question, s.Words
 	st := found{Statement: Statement{Rank: Marked}, from: words[i].Start}
 	head := i // where the noun and its adjectives begin
-	for head > 0 && q.has(words[head-1], vocabulary.Final|vocabulary.Option) && !q.has(words[head-1], vocabulary.Link) {
+	for head > 0 && q.Is(words[head-1], vocabulary.Final|vocabulary.Option) && !q.Is(words[head-1], vocabulary.Link) {
 		head--
 	}
 	for _, w := range words[head : i+1] {
@@ -159,33 +159,33 @@ func isLast(w Word) bool {
 // begins its clause and a value follows.
 func (r *reader) weak(words []Word, head, k int) bool {
 	w := words[k]
-	if w.Kind == vocabulary.Digits || strings.ContainsRune("([{\"“«「$€£-−+", w.Sign()) && w.Sign() != 0 {
+	if w.Kind == vocabulary.Digits || w.OneOf("([{\"“«「$€£-−+") {
 		return true
 	}
-	return r.o.Labels && (head == 0 || words[head-1].Kind == vocabulary.Sign || r.Question.has(words[head-1], vocabulary.Frame|vocabulary.Conclusion)) && len(words)-k <= 6
+	return r.o.Labels && (head == 0 || words[head-1].Kind == vocabulary.Sign || r.Question.Is(words[head-1], vocabulary.Frame|vocabulary.Conclusion)) && len(words)-k <= 6
 }
 
 // endsIn reports whether the noun at i ends its clause after a link: "25 is the answer".
 func (q *Question) endsIn(words []Word, i int) bool {
 	after := words[i+1:]
-	for len(after) > 0 && (after[0].Kind == vocabulary.Sign && after[0].Sign() != ':' && after[0].Sign() != '=' || q.has(after[0], vocabulary.Particle)) {
-		if after[0].Sign() == ',' || isDash(after[0].Sign()) {
+	for len(after) > 0 && (after[0].Kind == vocabulary.Sign && after[0].Sign() != ':' && after[0].Sign() != '=' || q.Is(after[0], vocabulary.Particle)) {
+		if after[0].Sign() == ',' || IsDash(after[0].Sign()) {
 			after = nil
 			break
 		}
 		after = after[1:]
 	}
-	if len(after) > 0 && q.has(after[0], vocabulary.Link) && !slices.ContainsFunc(after[1:], func(w Word) bool { return w.Kind != vocabulary.Sign }) {
+	if len(after) > 0 && q.Is(after[0], vocabulary.Link) && !slices.ContainsFunc(after[1:], func(w Word) bool { return w.Kind != vocabulary.Sign }) {
 		after = nil // が正解です
 	}
-	if len(after) > 0 && !q.has(after[0], vocabulary.Reason) {
+	if len(after) > 0 && !q.Is(after[0], vocabulary.Reason) {
 		return false
 	}
 	k := i - 1
-	for k >= 0 && q.has(words[k], vocabulary.Frame|vocabulary.Final|vocabulary.Option) && !q.has(words[k], vocabulary.Link) {
+	for k >= 0 && q.Is(words[k], vocabulary.Frame|vocabulary.Final|vocabulary.Option) && !q.Is(words[k], vocabulary.Link) {
 		k--
 	}
-	return k > 0 && q.has(words[k], vocabulary.Link|vocabulary.Particle)
+	return k > 0 && q.Is(words[k], vocabulary.Link|vocabulary.Particle)
 }
 
 // link skips what may stand between a mark and the answer, from the word k on, and
@@ -195,11 +195,11 @@ func (r *reader) link(words []Word, k int) (rest int, linked bool) {
 	for k < len(words) {
 		w := words[k]
 		switch c := w.Sign(); {
-		case !linked && strings.ContainsRune("*_`\"”’»)]】』」", c) && c != 0, linked && strings.ContainsRune("*_", c) && c != 0:
+		case !linked && w.OneOf("*_`\"”’»)]】』」"), linked && w.OneOf("*_"):
 			linked = linked || c == '】' || c == ']' || c == '」' || c == '』'
 		case c == ':' || c == '=' || c == '→' || c == '⇒' || c == '.' && !linked && k+1 < len(words) && words[k-1].Text == "ans":
 			linked = true
-		case (c == '-' || isDash(c)) && !linked && k+1 < len(words) && words[k+1].Start > w.End:
+		case (IsDash(c)) && !linked && k+1 < len(words) && words[k+1].Start > w.End:
 			linked = true
 			if words[k+1].Sign() == '>' {
 				k++
@@ -221,10 +221,10 @@ func (r *reader) link(words []Word, k int) (rest int, linked bool) {
 			k = end
 		case c != 0:
 			return k, linked
-		case !linked && q.links(w) && !q.has(w, vocabulary.Negator):
+		case !linked && q.links(w) && !q.Is(w, vocabulary.Negator):
 			linked = true
-		case !linked && q.has(w, vocabulary.Final|vocabulary.Option) && !q.has(w, vocabulary.Restrictive):
-		case linked && q.has(w, vocabulary.Conclusion) && q.has(words[k-1], vocabulary.Link) && words[k-1].Kind == vocabulary.Letters:
+		case !linked && q.Is(w, vocabulary.Final|vocabulary.Option) && !q.Is(w, vocabulary.Restrictive):
+		case linked && q.Is(w, vocabulary.Conclusion) && q.Is(words[k-1], vocabulary.Link) && words[k-1].Kind == vocabulary.Letters:
 		case !linked:
 			end := q.about(words, k)
 			if end < 0 {
@@ -242,7 +242,7 @@ func (r *reader) link(words []Word, k int) (rest int, linked bool) {
 // links reports whether a word joins a mark with its answer. A single Latin letter never
 // does: it may be a label.
 func (q *Question) links(w Word) bool {
-	return q.has(w, vocabulary.Link|vocabulary.Particle) && (len(w.Text) > 1 || w.Kind == vocabulary.Sign)
+	return q.Is(w, vocabulary.Link|vocabulary.Particle) && (len(w.Text) > 1 || w.Kind == vocabulary.Sign)
 }
 
 // closing returns the bracket that closes the one at k, or -1.
@@ -259,7 +259,7 @@ func closing(words []Word, k int) int {
 // "(yes or no)".
 func (q *Question) offers(words []Word) bool {
 	for _, w := range words {
-		if q.has(w, vocabulary.Or) || w.Sign() == '/' {
+		if q.Is(w, vocabulary.Or) || w.Sign() == '/' {
 			return true
 		}
 	}
@@ -269,7 +269,7 @@ func (q *Question) offers(words []Word) bool {
 // leadsOn reports whether a link follows brackets after a mark, directly or as a colon.
 func (q *Question) leadsOn(words []Word) bool {
 	for _, w := range words[:min(len(words), 3)] {
-		if w.Sign() == ':' || w.Sign() == '=' || q.has(w, vocabulary.Link) {
+		if w.Sign() == ':' || w.Sign() == '=' || q.Is(w, vocabulary.Link) {
 			return true
 		}
 	}
@@ -282,7 +282,7 @@ func (q *Question) aside(words []Word, k int) int {
 		if words[j].Sign() == ',' {
 			return j
 		}
-		if !q.has(words[j], vocabulary.Frame|vocabulary.Conclusion) {
+		if !q.Is(words[j], vocabulary.Frame|vocabulary.Conclusion) {
 			return -1
 		}
 	}
@@ -303,17 +303,17 @@ func (q *Question) about(words []Word, k int) int {
 		case c == '"' || c == '“' || c == '”':
 			quoted = !quoted
 		case quoted && (w.Asked || c != 0):
-		case c == ':', c == '=', j > k && q.links(w) && q.has(w, vocabulary.Link):
+		case c == ':', c == '=', j > k && q.links(w) && q.Is(w, vocabulary.Link):
 			return j
 		case c == '(' && closing(words, j) > 0 && q.offers(words[j:closing(words, j)]):
 			j = closing(words, j)
 		case c == ',' || c == '\'' || c == '(' || c == ')':
 		case c != 0:
 			return -1
-		case q.has(w, vocabulary.Answer) && !w.Asked:
+		case q.Is(w, vocabulary.Answer) && !w.Asked:
 			return -1
 		case w.Asked || w.Excused:
-		case q.has(w, vocabulary.Frame|vocabulary.Noun|vocabulary.Option) && len(w.Text) > 1:
+		case q.Is(w, vocabulary.Frame|vocabulary.Noun|vocabulary.Option) && len(w.Text) > 1:
 		default:
 			return -1
 		}
@@ -326,13 +326,13 @@ func (q *Question) about(words []Word, k int) int {
 // conclusion.
 func (q *Question) Prefix(words []Word) bool {
 	c := len(words) - 1
-	for c >= 0 && !parts(words[c].Sign()) && !q.has(words[c], vocabulary.Conclusion) {
+	for c >= 0 && !parts(words[c].Sign()) && !q.Is(words[c], vocabulary.Conclusion) {
 		c--
 	}
 	if !q.Closed(words[c+1:], vocabulary.Conclusion) {
 		return false
 	}
-	if c < 0 || q.has(words[c], vocabulary.Conclusion) || c+1 < len(words) && q.has(words[c+1], vocabulary.Conclusion) {
+	if c < 0 || q.Is(words[c], vocabulary.Conclusion) || c+1 < len(words) && q.Is(words[c+1], vocabulary.Conclusion) {
 		return true
 	}
 	const denying = vocabulary.Restrictive &^ (vocabulary.Scale | vocabulary.Limit | vocabulary.Approx)
@@ -341,12 +341,12 @@ func (q *Question) Prefix(words []Word) bool {
 
 // onlyNo reports whether the words are only a "no" that opens a sentence.
 func onlyNo(q *Question, words []Word) bool {
-	return len(words) == 1 && q.has(words[0], vocabulary.No)
+	return len(words) == 1 && q.Is(words[0], vocabulary.No)
 }
 
 // parts reports whether a sign parts two clauses.
 func parts(c rune) bool {
-	return c != 0 && strings.ContainsRune(",;:.!?，、；：。،؛—–…", c)
+	return strings.ContainsRune(",;:.!?，、；：。،؛—–…", c)
 }
 
 // praised finds what a sentence calls right: "B is correct", "25 is the answer".
@@ -357,8 +357,8 @@ func (r *reader) praised(s *Sentence, p plain, source string, line int) {
 		return
 	}
 	for k := 1; k < len(words); k++ {
-		dash := isDash(words[k].Sign()) && k > from // 25 — правильный ответ
-		if !dash && parts(words[k].Sign()) && words[k].Sign() != ':' || q.has(words[k], vocabulary.Conclusion) {
+		dash := IsDash(words[k].Sign()) && k > from // 25 — правильный ответ
+		if !dash && parts(words[k].Sign()) && words[k].Sign() != ':' || q.Is(words[k], vocabulary.Conclusion) {
 			from = k + 1
 			continue
 		}
@@ -393,16 +393,16 @@ func (q *Question) praise(words []Word, labels bool) (Rank, bool) {
 	rank, right := Unmarked, false
 	for k, w := range words {
 		switch {
-		case parts(w.Sign()) && w.Sign() != ':', k > 0 && q.has(w, vocabulary.Reason):
+		case parts(w.Sign()) && w.Sign() != ':', k > 0 && q.Is(w, vocabulary.Reason):
 			return rank, right && (labels || rank == Marked)
-		case w.Kind == vocabulary.Sign && strings.ContainsRune("*_`\"')", w.Sign()):
-		case q.has(w, vocabulary.Restrictive) && !w.Excused && (k > 0 || !q.links(w) || w.restricts(q, vocabulary.Restrictive)):
+		case w.OneOf("*_`\"')"):
+		case q.Is(w, vocabulary.Restrictive) && !w.Excused && (k > 0 || !q.links(w) || w.restricts(q, vocabulary.Restrictive)):
 			return 0, false
-		case q.has(w, vocabulary.Answer):
+		case q.Is(w, vocabulary.Answer):
 			rank, right = Marked, true
-		case q.has(w, vocabulary.Final):
+		case q.Is(w, vocabulary.Final):
 			right = true
-		case q.has(w, vocabulary.Link|vocabulary.Frame|vocabulary.Option|vocabulary.Particle), w.Asked:
+		case q.Is(w, vocabulary.Link|vocabulary.Frame|vocabulary.Option|vocabulary.Particle), w.Asked:
 		default:
 			return 0, false
 		}

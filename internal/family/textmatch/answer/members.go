@@ -102,7 +102,7 @@ func (r *reader) names(name string) bool {
 		return unicode.ToLower(c)
 	}, name)
 	for _, w := range Words(name) {
-		if r.Question.has(w, vocabulary.Answer|vocabulary.Choose|vocabulary.Option) {
+		if r.Question.Is(w, vocabulary.Answer|vocabulary.Choose|vocabulary.Option) {
 			return true
 		}
 	}

@@ -40,7 +40,7 @@ func Ask(question, format string, in vocabulary.Languages) *Question {
 		if since++; since == 3 || since == 4 {
 			q.denied[before+" "+last+" "+w.Text] = true
 		}
-		if q.has(w, vocabulary.Negator) {
+		if q.Is(w, vocabulary.Negator) {
 			since = 0
 		}
 		for _, part := range append(strings.FieldsFunc(w.Text, isHyphenOrSpace), w.Text) {
@@ -162,8 +162,8 @@ func (q *Question) Words(s string) []Word {
 			}
 			return words[spoken[k]].Text
 		}
-		adjective := words[i].In(vocabulary.Wrong|vocabulary.Except)&q.In != 0 // "how many bad workers", "how many different ways"
-		denied := words[i].In(vocabulary.Negator)&q.In != 0 && q.denied[at(n+1)+" "+at(n+2)+" "+at(n+3)]
+		adjective := q.Is(words[i], vocabulary.Wrong|vocabulary.Except) // "how many bad workers", "how many different ways"
+		denied := q.Is(words[i], vocabulary.Negator) && q.denied[at(n+1)+" "+at(n+2)+" "+at(n+3)]
 		words[i].Excused = denied || adjective && q.HasPair(at(n), at(n+1)) || q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)]
 	}
 	return words
@@ -193,5 +193,18 @@ func (w Word) Sign() rune {
 	return r
 }
 
-// Has reports whether the word has one of the classes in a language of the question.
-func (q *Question) has(w Word, c vocabulary.Class) bool { return w.In(c)&q.In != 0 }
+// Is reports whether a word has one of the classes in a language of the question.
+func (q *Question) Is(w Word, c vocabulary.Class) bool { return w.In(c)&q.In != 0 }
+
+// OneOf reports whether the word is one of some signs.
+func (w Word) OneOf(signs string) bool { return strings.ContainsRune(signs, w.Sign()) }
+
+// Spoken counts the words that are no signs.
+func Spoken(words []Word) (n int) {
+	for _, w := range words {
+		if w.Kind != vocabulary.Sign {
+			n++
+		}
+	}
+	return n
+}

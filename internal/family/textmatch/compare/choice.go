@@ -123,11 +123,8 @@ func bare(s string) string {
 	return s
 }
 
-// Same reports whether two sets have a choice in common.
-func (*Choices) Same(a, b Set) bool { return a&b != 0 }
-
-// Both returns the choices that both may mean.
-func (*Choices) Both(a, b Set) Set { return a & b }
+// Join returns the choices that both may mean.
+func (*Choices) Join(a, b Set) (Set, bool) { return a & b, a&b != 0 }
 
 // named returns a reading of the choices that are named.
 func named(s Set) answer.Reading[Set] { return answer.Reading[Set]{Finding: answer.Stated, Value: s} }
@@ -197,7 +194,7 @@ func (k *Choices) articled(s string) Set {
 
 // refuses reports whether a text says that there is no answer.
 func refuses(q *answer.Question, s string) bool {
-	return slices.ContainsFunc(q.Words(s), func(w answer.Word) bool { return w.In(vocabulary.Refusal)&q.In != 0 && !w.Asked })
+	return slices.ContainsFunc(q.Words(s), func(w answer.Word) bool { return q.Is(w, vocabulary.Refusal) && !w.Asked })
 }
 
 // led is closed for what follows a mark: a capital label that begins it is no word.
@@ -282,7 +279,7 @@ const (
 // calculating reports whether a sign belongs to a formula, in which letters are no
 // labels.
 func calculating(w answer.Word) bool {
-	return w.Sign() != 0 && strings.ContainsRune("=+*^×÷√≡", w.Sign())
+	return w.OneOf("=+*^×÷√≡")
 }
 
 // stands reports whether a label in a sentence is one: a capital, in brackets, or after a
@@ -298,7 +295,7 @@ func (k *Choices) stands(q *answer.Question, s string, words []answer.Word, i in
 	if s[w.Start] <= 'Z' {
 		return true
 	}
-	return i > 0 && (words[i-1].Kind == vocabulary.Sign && words[i-1].Sign() != ',' || words[i-1].In(vocabulary.Option|vocabulary.Answer)&q.In != 0) || i == 0 && len(words) == 1
+	return i > 0 && (words[i-1].Kind == vocabulary.Sign && words[i-1].Sign() != ',' || q.Is(words[i-1], vocabulary.Option|vocabulary.Answer)) || i == 0 && len(words) == 1
 }
 
 // isArticle reports whether a text begins with A or I as a word: another follows.
@@ -312,7 +309,7 @@ func (k *Choices) explained(q *answer.Question, s string) Set {
 	words := q.Words(s[:min(len(s), maxReason)])
 	for i := 1; i < len(words) && i < maxFrame; i++ {
 		w := words[i]
-		reason := w.In(vocabulary.Reason)&q.In != 0
+		reason := q.Is(w, vocabulary.Reason)
 		if !reason && !k.mayExplain(s, w) {
 			continue
 		}
@@ -322,7 +319,7 @@ func (k *Choices) explained(q *answer.Question, s string) Set {
 			continue
 		}
 		tail := s[w.Start:]
-		if reason || i+1 < len(words) && words[i+1].In(vocabulary.Reason)&q.In != 0 {
+		if reason || i+1 < len(words) && q.Is(words[i+1], vocabulary.Reason) {
 			return c
 		}
 		if k.mentions(tail)&^c != 0 || !q.Explains(words[i:]) || k.described(tail)&^c != 0 {
@@ -381,7 +378,7 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading[Set], int) {
 			return
 		case got.Finding == answer.Nothing && counts:
 			got, line = c, n
-		case got.Finding == answer.Stated && c.Finding == answer.Stated && !k.Same(got.Value, c.Value):
+		case got.Finding == answer.Stated && c.Finding == answer.Stated && got.Value&c.Value == 0:
 			several = true
 		case got.Finding == answer.Stated && c.Finding == answer.Stated:
 			got.Value &= c.Value
@@ -470,7 +467,7 @@ func (k *Choices) predicate(q *answer.Question, l answer.Line) Set {
 			for len(before) > 0 && (before[len(before)-1].Sign() == ':' || before[len(before)-1].Sign() == '(') {
 				before = before[:len(before)-1]
 			}
-			if s.Void || len(before) == 0 || before[len(before)-1].In(vocabulary.Link)&q.In == 0 {
+			if s.Void || len(before) == 0 || !q.Is(before[len(before)-1], vocabulary.Link) {
 				continue
 			}
 			c, rest := k.lead(l.Text[w.Start:])
@@ -502,7 +499,7 @@ func (k *Choices) keeps(q *answer.Question, s string, c Set) bool {
 	}
 	for _, span := range textmatch.Sentences(s, true) {
 		words := q.Words(s[span.Start:span.End])
-		if q.Retracts(words) || len(words) > 0 && words[0].In(vocabulary.Except)&q.In != 0 {
+		if q.Retracts(words) || len(words) > 0 && q.Is(words[0], vocabulary.Except) {
 			return false
 		}
 	}
@@ -513,9 +510,9 @@ func (k *Choices) keeps(q *answer.Question, s string, c Set) bool {
 // question's, or announces options.
 func restricted(q *answer.Question, words []answer.Word) bool {
 	return slices.ContainsFunc(words, func(w answer.Word) bool {
-		singular := vocabulary.Words(nil, strings.TrimSuffix(w.Text, "s"))
-		option := len(singular) > 0 && singular[0].In(vocabulary.Option)&q.In != 0
-		return option || w.In(vocabulary.Restrictive)&q.In != 0 && !w.Asked && !w.Excused
+		singular := answer.Words(strings.TrimSuffix(w.Text, "s"))
+		option := len(singular) > 0 && q.Is(singular[0], vocabulary.Option)
+		return option || q.Is(w, vocabulary.Restrictive) && !w.Asked && !w.Excused
 	})
 }
 
@@ -523,7 +520,7 @@ func restricted(q *answer.Question, words []answer.Word) bool {
 func reasoned(q *answer.Question, s string) bool {
 	for _, w := range q.Words(s) {
 		if w.Kind != vocabulary.Sign {
-			return w.In(vocabulary.Reason)&q.In != 0
+			return q.Is(w, vocabulary.Reason)
 		}
 	}
 	return false
@@ -598,14 +595,14 @@ func (k *Choices) introduced(r *answer.Reply, n int) bool {
 func (k *Choices) announces(q *answer.Question, s string) bool {
 	words := q.Words(s)
 	for i, w := range words {
-		if w.In(vocabulary.Answer|vocabulary.Final|vocabulary.Choose|vocabulary.Conclusion)&q.In != 0 {
+		if q.Is(w, vocabulary.Answer|vocabulary.Final|vocabulary.Choose|vocabulary.Conclusion) {
 			return true
 		}
-		if w.In(vocabulary.Option)&q.In != 0 {
+		if q.Is(w, vocabulary.Option) {
 			return false
 		}
 		if i == len(words)-2 {
-			return w.In(vocabulary.Link)&q.In != 0 // "The best example is:"
+			return q.Is(w, vocabulary.Link) // "The best example is:"
 		}
 	}
 	return false

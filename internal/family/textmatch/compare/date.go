@@ -103,7 +103,7 @@ func spelledDate(s, order string) *date {
 			v, _ := w.Value(vocabulary.Ordinal, vocabulary.Every)
 			d.day = number(v)
 		case w.In(vocabulary.Weekday) != 0:
-		case w.Kind == vocabulary.Sign && strings.ContainsRune(",.", w.Sign()):
+		case w.OneOf(",."):
 		default:
 			return nil
 		}

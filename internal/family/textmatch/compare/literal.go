@@ -170,11 +170,6 @@ func (t literal) value() (*big.Rat, bool) {
 
 func isSign(r rune) bool { return r == '+' || r == '-' || r == '−' }
 
-// isDash reports whether r may be meant as a minus sign without being one.
-func isDash(r rune) bool {
-	return strings.ContainsRune("˗⁻₋➖⁃", r) || unicode.Is(unicode.Pd, r)
-}
-
 // vulgar are the fractions that are one character.
 var vulgar = map[rune][2]int64{'½': {1, 2}, '⅓': {1, 3}, '⅔': {2, 3}, '¼': {1, 4}, '¾': {3, 4}, '⅕': {1, 5}, '⅖': {2, 5}, '⅗': {3, 5}, //nolint:gochecknoglobals // a constant
 	'⅘': {4, 5}, '⅙': {1, 6}, '⅚': {5, 6}, '⅛': {1, 8}, '⅜': {3, 8}, '⅝': {5, 8}, '⅞': {7, 8}}

@@ -58,8 +58,8 @@ func NewNumbers(q *answer.Question, loose bool) Numbers {
 	return Numbers{Loose: loose, Currency: map[string]bool{}, asks: a}
 }
 
-// Same reports whether two numbers are the same answer.
-func (Numbers) Same(x, y Number) bool {
+// same reports whether two numbers are the same answer.
+func (x Number) same(y Number) bool {
 	if x.percent != y.percent {
 		hundred := big.NewRat(100, 1)
 		if x.percent {
@@ -193,18 +193,18 @@ func plainWords(words []answer.Word) []vocabulary.Word {
 // Other reports whether a sentence holds a number that is neither the value nor the
 // question's.
 func (c Numbers) Other(q *answer.Question, s answer.Sentence, value Number, near bool) bool {
-	if near && q.Retracts(s.Words) && spoken(s.Words) <= maxNo && !q.Courteous(s.Words) {
+	if near && q.Retracts(s.Words) && answer.Spoken(s.Words) <= maxNo && !q.Courteous(s.Words) {
 		return true // "No." or "Not really."
 	}
 	if near && len(s.Words) > maxBare && !q.Retracts(s.Words) {
 		return false
 	}
-	if got := c.read(q, s.Text); got.Finding == answer.Stated && c.Same(got.Value, value) {
+	if got := c.read(q, s.Text); got.Finding == answer.Stated && got.Value.same(value) {
 		return false
 	}
 	l := c.list(q, s.Text, q.Words(s.Text))
 	for _, v := range l.values {
-		if !v.asked && !c.Same(v.Number, value) {
+		if !v.asked && !v.same(value) {
 			return !l.computes(value)
 		}
 	}
@@ -257,7 +257,7 @@ func (c Numbers) list(q *answer.Question, text string, words []answer.Word) *lis
 // computes reports whether the text is a calculation whose result is the value.
 func (l *listing) computes(value Number) bool {
 	n := len(l.values)
-	if n == 0 || !(Numbers{}).Same(l.values[n-1].Number, value) {
+	if n == 0 || !l.values[n-1].same(value) {
 		return false
 	}
 	at := l.values[n-1].from - 1
@@ -320,13 +320,13 @@ func (c Numbers) explained(l *listing, begins func(int) bool) *Number {
 func (l *listing) mayExplain(i int) bool {
 	w := l.words[i]
 	if w.Kind != vocabulary.Sign {
-		return w.In(vocabulary.Reason)&l.q.In != 0 || w.In(vocabulary.Conclusion)&l.q.In != 0 && i > 0 && l.words[i-1].Sign() == ','
+		return l.q.Is(w, vocabulary.Reason) || l.q.Is(w, vocabulary.Conclusion) && i > 0 && l.words[i-1].Sign() == ','
 	}
 	c := w.Sign()
 	switch {
 	case strings.ContainsRune(",;:(.、，；：。،؛—–≈", c):
 		return true
-	case c == '-' || isDash(c):
+	case answer.IsDash(c):
 		return w.Start > 0 && l.text[w.Start-1] == ' ' && w.End < len(l.text) && l.text[w.End] == ' '
 	}
 	return false
@@ -339,7 +339,7 @@ func (c Numbers) repeats(l *listing, i int, n *Number) bool {
 	for k < len(l.words) && l.words[k].Kind == vocabulary.Sign {
 		k++
 	}
-	if k < len(l.words) && l.words[k].In(vocabulary.Reason)&l.q.In != 0 {
+	if k < len(l.words) && l.q.Is(l.words[k], vocabulary.Reason) {
 		return true
 	}
 	if l.words[i].Sign() == '≈' {
@@ -349,10 +349,10 @@ func (c Numbers) repeats(l *listing, i int, n *Number) bool {
 		if v.from < i {
 			continue
 		}
-		if !v.asked && !c.Same(v.Number, *n) && !l.asks.numbers[v.value.RatString()] {
+		if !v.asked && !v.same(*n) && !l.asks.numbers[v.value.RatString()] {
 			return l.computes(*n)
 		}
-		if v.percent && !n.percent && c.Same(v.Number, *n) {
+		if v.percent && !n.percent && v.same(*n) {
 			*n = v.Number
 		}
 	}
@@ -446,14 +446,14 @@ func (l *listing) result(end int) (int, bool) {
 	for i := end - 1; i >= 0; i-- {
 		w := l.words[i]
 		if c := w.Sign(); c == '=' || c == '≡' {
-			if i > 0 && l.words[i-1].Kind == vocabulary.Sign && strings.ContainsRune("!<>~/=", l.words[i-1].Sign()) && l.words[i-1].End == w.Start {
+			if i > 0 && l.words[i-1].OneOf("!<>~/=") && l.words[i-1].End == w.Start {
 				return 0, false
 			}
 			return i + 1, l.calculates(l.words[:i]) || l.named(l.words[:i])
 		}
 	}
 	for i := end - 1; i >= 0; i-- {
-		if w := l.words[i]; w.In(vocabulary.Conclusion)&l.q.In != 0 && w.Kind == vocabulary.Letters && (i == 0 || l.words[i-1].Kind == vocabulary.Sign && strings.ContainsRune(",;:.—–-，；。", l.words[i-1].Sign()) || l.words[i-1].In(vocabulary.And) != 0) {
+		if w := l.words[i]; l.q.Is(w, vocabulary.Conclusion) && w.Kind == vocabulary.Letters && (i == 0 || l.words[i-1].OneOf(",;:.—–-，；。") || l.words[i-1].In(vocabulary.And) != 0) {
 			if i > 0 {
 				return i + 1, true
 			}
@@ -461,7 +461,7 @@ func (l *listing) result(end int) (int, bool) {
 		}
 	}
 	for i := end - 1; i > 0; i-- {
-		if w := l.words[i]; w.In(vocabulary.Link)&l.q.In != 0 && w.Kind == vocabulary.Letters && l.text[w.Start-1] == ' ' {
+		if w := l.words[i]; l.q.Is(w, vocabulary.Link) && w.Kind == vocabulary.Letters && l.text[w.Start-1] == ' ' {
 			if l.calculates(l.words[:i]) {
 				return i + 1, true
 			}
@@ -485,37 +485,37 @@ func (l *listing) calculates(words []answer.Word) bool {
 			i > 1 && words[i-2].End == words[i-1].Start && words[i-2].Kind == vocabulary.Digits) // 3y, 3.5
 		last := i+1 == len(words)
 		switch {
-		case w.Kind == vocabulary.Digits, w.In(vocabulary.Number)&l.q.In != 0:
+		case w.Kind == vocabulary.Digits, l.q.Is(w, vocabulary.Number):
 			if !joined && !glued && (last || words[i+1].Sign() != '/') { // 2 3/4
 				return false
 			}
 			numbers++
 			joined = false
-		case w.Kind == vocabulary.Sign && strings.ContainsRune("+-−×*·⋅/÷^", w.Sign()), w.Text == "x":
+		case w.OneOf("+-−×*·⋅/÷^"), w.Text == "x":
 			between++
 			joined = true
 			if last {
 				return false
 			}
-		case w.Kind == vocabulary.Sign && strings.ContainsRune("√²³!%|", w.Sign()),
-			w.In(vocabulary.Scale|vocabulary.Ordinal)&l.q.In != 0, mathWords.Has(w.Text):
+		case w.OneOf("√²³!%|"),
+			l.q.Is(w, vocabulary.Scale|vocabulary.Ordinal), mathWords.Has(w.Text):
 			functions++
 			joined = true
 		case w.Kind == vocabulary.Sign:
-			if !strings.ContainsRune("()[]{}.,:'\"=$", w.Sign()) {
+			if !w.OneOf("()[]{}.,:'\"=$") {
 				return false
 			}
-			joined = joined || strings.ContainsRune("([{", w.Sign())
+			joined = joined || w.OneOf("([{")
 		case utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters && !last:
 			letters++
 			if glued && words[i-1].Kind == vocabulary.Digits && words[i+1].Kind != vocabulary.Digits { // 3y, but not 4e1
 				functions++
 			}
-		case w.In(vocabulary.And)&l.q.In != 0:
+		case l.q.Is(w, vocabulary.And):
 			joined = true
-		case numbers > 0 && w.In(vocabulary.Answer)&l.q.In != 0:
+		case numbers > 0 && l.q.Is(w, vocabulary.Answer):
 			return false // another statement
-		case w.In(vocabulary.Harmless)&l.q.In != 0 && w.In(vocabulary.Negator|vocabulary.Hedge|vocabulary.Or|vocabulary.Wrong)&l.q.In == 0:
+		case l.q.Is(w, vocabulary.Harmless) && !l.q.Is(w, vocabulary.Negator|vocabulary.Hedge|vocabulary.Or|vocabulary.Wrong):
 		default:
 			return false
 		}
@@ -537,13 +537,13 @@ func (l *listing) named(words []answer.Word) bool {
 		return true
 	}
 	c := len(words) - 1
-	for c >= 0 && !strings.ContainsRune(",;:.", words[c].Sign()) || c >= 0 && words[c].Sign() == 0 {
+	for c >= 0 && !words[c].OneOf(",;:.") {
 		c--
 	}
 	clause := words[c+1:]
 	kept := make([]answer.Word, 0, len(clause))
 	for _, w := range clause {
-		if utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters || strings.ContainsRune("+-−×*/÷()^√", w.Sign()) && w.Sign() != 0 {
+		if utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters || w.OneOf("+-−×*/÷()^√") {
 			continue
 		}
 		kept = append(kept, w)
@@ -605,7 +605,7 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 		case r == '–' && tight && i-1 == start && !signed:
 			signed = true // as some write a minus sign
 			n.value = new(big.Rat).Neg(n.value)
-		case isSign(r) || isDash(r):
+		case isSign(r) || answer.IsDash(r):
 			return i, false
 		case c.Loose && (r == '≈' || r == '~') && i-1 == start:
 		case (r == '.' || r == '!') && tight, r == '_', r == '|' && tight:
@@ -716,16 +716,16 @@ func (l *listing) foreign(words []answer.Word) bool {
 	return l.q.Counts() && slices.ContainsFunc(words, func(w answer.Word) bool {
 		name, measures := w.Value(vocabulary.Unit, l.q.In)
 		measures = measures && name != "unit" && name != "concentr-item" && !l.asks.units[name] && currencyOf(w.Text) == ""
-		return !w.Asked && w.In(vocabulary.Frame)&l.q.In == 0 && (measures || w.In(vocabulary.Era|vocabulary.DayPeriod)&l.q.In != 0)
+		return !w.Asked && !l.q.Is(w, vocabulary.Frame) && (measures || l.q.Is(w, vocabulary.Era|vocabulary.DayPeriod))
 	})
 }
 
-// Both returns one of two values that are the same, the percentage if one is.
-func (Numbers) Both(a, b Number) Number {
+// Join returns one of two values that are the same, the percentage if one is.
+func (Numbers) Join(a, b Number) (Number, bool) {
 	if b.percent {
-		return b
+		return b, a.same(b)
 	}
-	return a
+	return a, a.same(b)
 }
 
 // Accept notes the percent sign and currency of an accepted answer.

@@ -29,11 +29,8 @@ type Members struct {
 	Numbers   Numbers
 }
 
-// Same reports whether two values are accepted, as they are where there are values.
-func (*Members) Same(_, _ int) bool { return true }
-
-// Both returns the first of two values that are the same.
-func (*Members) Both(a, _ int) int { return a }
+// Join returns the first of two values: all that there are are accepted.
+func (*Members) Join(a, _ int) (int, bool) { return a, true }
 
 // Read reads what a mark leads to, or a form encloses.
 func (m *Members) Read(q *answer.Question, st answer.Statement) answer.Reading[int] {
@@ -107,7 +104,7 @@ func (m *Members) matches(q *answer.Question, s string) bool {
 		if i > maxFrame || i > 0 && !q.Closed(words[:i], 0) {
 			return false
 		}
-		if words[i].Kind == vocabulary.Sign && !strings.ContainsRune("([{-−\"", words[i].Sign()) {
+		if words[i].Kind == vocabulary.Sign && !words[i].OneOf("([{-−\"") {
 			continue
 		}
 		if m.fit(q, m.split(m.fold(unwrap(list[words[i].Start:])))) {

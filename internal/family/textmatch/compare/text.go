@@ -122,8 +122,8 @@ func withoutArticle(s string) string {
 // spelledOut is a word whose letters are written apart.
 var spelledOut = lazyregexp.New(`^\pL([ -]\pL){2,}$`)
 
-// Same reports whether two values are accepted, as they are where there are values.
-func (*Texts) Same(_, _ int) bool { return true }
+// Join returns the first of two values: all that there are are accepted.
+func (*Texts) Join(a, _ int) (int, bool) { return a, true }
 
 // Read reads what a mark leads to, or a form encloses.
 func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading[int] {
@@ -203,21 +203,11 @@ func (c *Texts) Other(q *answer.Question, s answer.Sentence, i int, near bool) b
 	if c.Accepted[i].polar != 0 {
 		return !c.after(q, s, i) && len(s.Words) < minExplains
 	}
-	return spoken(s.Words) <= maxBareText && !q.Courteous(s.Words) && c.find(q, s.Text) < 0
+	return answer.Spoken(s.Words) <= maxBareText && !q.Courteous(s.Words) && c.find(q, s.Text) < 0
 }
 
 // maxBareText is the most words of a sentence that is taken for another answer.
 const maxBareText = 3
-
-// spoken counts the words that are no signs.
-func spoken(words []answer.Word) (n int) {
-	for _, w := range words {
-		if w.Kind != vocabulary.Sign {
-			n++
-		}
-	}
-	return n
-}
 
 // spelling is an aside about how an answer is written, behind it.
 var spelling = lazyregexp.New(`(?i) \((?:with|without) (?:the |any )?(?:quotes|quotation marks|hyphens|dashes|commas|spaces)\)[.]?$`)
@@ -307,7 +297,7 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 	if k := clauseStart(q, b); k > 0 && (q.Closed(b[:k], 0) || concluded(q, b[:k])) {
 		b = b[k:]
 	}
-	if letter := a.framed && len(a.text) == 1 && len(b) > 0 && b[len(b)-1].In(vocabulary.Link)&q.In != 0; letter && len(t) <= 1 && q.Closed(b, 0) && q.Closed(t, 0) {
+	if letter := a.framed && len(a.text) == 1 && len(b) > 0 && q.Is(b[len(b)-1], vocabulary.Link); letter && len(t) <= 1 && q.Closed(b, 0) && q.Closed(t, 0) {
 		return true // "The first letter is A."
 	}
 	if !c.permits(q, b, a) {
@@ -323,11 +313,11 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 		if i > 0 && !c.permits(q, t[:i], a) {
 			return false
 		}
-		reason := w.In(vocabulary.Reason)&q.In != 0
+		reason := q.Is(w, vocabulary.Reason)
 		if w.Sign() == '/' && c.equal(after[w.End:]) >= 0 {
 			return true
 		}
-		if (reason || strings.ContainsRune(",;:(—–.，。；、،؛", w.Sign()) && w.Sign() != 0 || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:]) {
+		if (reason || w.OneOf(",;:(—–.，。；、،؛") || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:]) {
 			return true
 		}
 	}
@@ -338,13 +328,13 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 // touches it, or the answer is a formula.
 func signed(before string, a Text) bool {
 	r, _ := utf8.DecodeLastRuneInString(strings.TrimRight(before, " "))
-	return (isSign(r) || isDash(r)) && (a.formula != "" || !strings.HasSuffix(before, " "))
+	return (isSign(r) || answer.IsDash(r)) && (a.formula != "" || !strings.HasSuffix(before, " "))
 }
 
 // clauseStart returns where the last clause of words begins.
 func clauseStart(q *answer.Question, words []answer.Word) int {
 	for i := len(words) - 1; i >= 0; i-- {
-		if w := words[i]; w.In(vocabulary.Conclusion)&q.In != 0 || w.Sign() == ',' || w.Sign() == ';' || w.Sign() == '.' {
+		if w := words[i]; q.Is(w, vocabulary.Conclusion) || w.Sign() == ',' || w.Sign() == ';' || w.Sign() == '.' {
 			return i + 1
 		}
 	}
@@ -353,7 +343,7 @@ func clauseStart(q *answer.Question, words []answer.Word) int {
 
 // concluded reports whether a conclusion ends the words.
 func concluded(q *answer.Question, words []answer.Word) bool {
-	return words[len(words)-1].In(vocabulary.Conclusion)&q.In != 0
+	return q.Is(words[len(words)-1], vocabulary.Conclusion)
 }
 
 // permits reports whether words may stand beside an answer. If the question has the
@@ -367,7 +357,7 @@ func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
 		if w.Kind == vocabulary.Sign {
 			continue
 		}
-		harmless := w.In(vocabulary.Harmless)&q.In != 0
+		harmless := q.Is(w, vocabulary.Harmless)
 		switch {
 		case a.framed:
 			return false
@@ -375,7 +365,7 @@ func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
 			return false
 		case !harmless && slices.Contains(a.words, w.Text) && !linked(q, words[i:]):
 			return false
-		case w.In(vocabulary.And|vocabulary.Or)&q.In != 0:
+		case q.Is(w, vocabulary.And|vocabulary.Or):
 			return false
 		}
 	}
@@ -385,7 +375,7 @@ func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
 // linked reports whether a link follows, so that a word before it belongs to what is
 // asked.
 func linked(q *answer.Question, words []answer.Word) bool {
-	return slices.ContainsFunc(words, func(w answer.Word) bool { return w.In(vocabulary.Link)&q.In != 0 })
+	return slices.ContainsFunc(words, func(w answer.Word) bool { return q.Is(w, vocabulary.Link) })
 }
 
 // minExplains is the fewest words of an explanation: a shorter one could be another
@@ -404,10 +394,10 @@ func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool
 	if len(words) == 0 {
 		return true
 	}
-	if words[0].In(vocabulary.Reason)&q.In != 0 {
+	if q.Is(words[0], vocabulary.Reason) {
 		return true
 	}
-	if len(words) < minExplains || words[0].In(vocabulary.Harmless|vocabulary.Conclusion)&q.In == 0 && !words[0].Asked && words[0].In(vocabulary.Ordinary) == 0 {
+	if len(words) < minExplains || !q.Is(words[0], vocabulary.Harmless|vocabulary.Conclusion) && !words[0].Asked && words[0].In(vocabulary.Ordinary) == 0 {
 		return false
 	}
 	return q.Opposes(nil, words) == nil && !c.again(q, s, words)
@@ -417,12 +407,12 @@ func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool
 // asks for.
 func (c *Texts) again(q *answer.Question, s string, words []answer.Word) bool {
 	for i, w := range words {
-		if w.In(vocabulary.Link)&q.In == 0 {
+		if !q.Is(w, vocabulary.Link) {
 			continue
 		}
 		asked := false
 		for _, b := range words[:i] {
-			asked = asked || b.Asked && b.In(vocabulary.Frame|vocabulary.Link)&q.In == 0
+			asked = asked || b.Asked && !q.Is(b, vocabulary.Frame|vocabulary.Link)
 		}
 		if i+1 < len(words) {
 			r, _ := utf8.DecodeRuneInString(s[min(len(s), words[i+1].Start-words[0].Start):])
@@ -489,10 +479,10 @@ func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, b
 	for k < len(words) && words[k].Kind == vocabulary.Sign {
 		k++
 	}
-	if k+1 >= len(words) || !strings.ContainsRune(",;:.!—–-(、，。", words[k+1].Sign()) || words[k+1].Sign() == 0 {
+	if k+1 >= len(words) || !words[k+1].OneOf(",;:.!—–-(、，。") {
 		return -1, false
 	}
-	if words[k].In(vocabulary.Yes|vocabulary.No)&q.In == 0 {
+	if !q.Is(words[k], vocabulary.Yes|vocabulary.No) {
 		return -1, false
 	}
 	said := c.normal(s[words[k].Start:words[k].End])
@@ -501,7 +491,7 @@ func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, b
 		return -1, slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar != 0 })
 	}
 	for _, w := range words[k+2:] {
-		if w.In(vocabulary.Yes|vocabulary.No)&q.In != 0 && (spoken(words) < minExplains+1 || w.In(vocabulary.Frame|vocabulary.Final) == 0) || w.In(vocabulary.Or|vocabulary.Hedge|vocabulary.Retract)&q.In != 0 && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0 {
+		if q.Is(w, vocabulary.Yes|vocabulary.No) && (answer.Spoken(words) < minExplains+1 || w.In(vocabulary.Frame|vocabulary.Final) == 0) || q.Is(w, vocabulary.Or|vocabulary.Hedge|vocabulary.Retract) && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0 {
 			return -1, true
 		}
 	}
@@ -584,7 +574,7 @@ func (c *Texts) after(q *answer.Question, s answer.Sentence, i int) bool {
 	words := q.Words(s.Text)
 	if c.Accepted[i].polar != 0 {
 		for _, w := range words {
-			if w.In(vocabulary.Yes|vocabulary.No)&q.In != 0 && len(words) < minExplains+1 {
+			if q.Is(w, vocabulary.Yes|vocabulary.No) && len(words) < minExplains+1 {
 				return false
 			}
 		}
@@ -597,12 +587,12 @@ func (c *Texts) after(q *answer.Question, s answer.Sentence, i int) bool {
 // question before a link, or a name after it.
 func (c *Texts) restates(q *answer.Question, s string, words []answer.Word) bool {
 	for i, w := range words {
-		if w.In(vocabulary.Link)&q.In == 0 || i+1 == len(words) {
+		if !q.Is(w, vocabulary.Link) || i+1 == len(words) {
 			continue
 		}
 		r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[words[i+1].Start:], " *_([\"'`"))
 		for _, b := range words[:i] {
-			if b.Asked && b.In(vocabulary.Frame)&q.In == 0 {
+			if b.Asked && !q.Is(b, vocabulary.Frame) {
 				return true
 			}
 		}
@@ -632,6 +622,3 @@ func (c *Texts) idle(q *answer.Question, l answer.Line) bool {
 	}
 	return true
 }
-
-// Both returns the first of two values that are the same.
-func (*Texts) Both(a, _ int) int { return a }

@@ -55,7 +55,7 @@ func (l *listing) unit(i, end int) unit {
 }
 
 // isUnit reports whether the word k is a unit.
-func (l *listing) isUnit(k int) bool { return l.words[k].In(vocabulary.Unit)&l.q.In != 0 }
+func (l *listing) isUnit(k int) bool { return l.q.Is(l.words[k], vocabulary.Unit) }
 
 // divides reports whether a word may be what a unit is divided by: 25/hour, 25/h.
 func divides(w answer.Word) bool {
@@ -81,7 +81,7 @@ func (l *listing) measure(u *unit, i, k, end int) int {
 		return k
 	}
 	single := k == i && k > 0 && w.Start == l.words[k-1].End && strings.Contains("mkbt", w.Text) // or a multiple
-	multiplies := w.In(vocabulary.Scale|vocabulary.Limit|vocabulary.Approx)&l.q.In != 0
+	multiplies := l.q.Is(w, vocabulary.Scale|vocabulary.Limit|vocabulary.Approx)
 	product := k > i && l.words[k-1].Kind == vocabulary.Sign // mol·K
 	if (single || multiplies) && !product && !l.compound(k, end) && !w.Asked {
 		return k
@@ -98,7 +98,7 @@ func (l *listing) compound(k, end int) bool {
 	}
 	if next < end {
 		c := l.words[next].Sign()
-		return c != 0 && strings.ContainsRune("/·⋅", c) || l.isUnit(next)
+		return strings.ContainsRune("/·⋅", c) || l.isUnit(next)
 	}
 	return false
 }
@@ -108,7 +108,7 @@ func (l *listing) power(k, end int) int {
 	if k < end && (l.words[k].Text == "squared" || l.words[k].Text == "cubed") {
 		return k + 1
 	}
-	if k >= end || l.words[k].Sign() != '^' && !strings.ContainsRune("⁻¹²³", l.words[k].Sign()) {
+	if k >= end || l.words[k].Sign() != '^' && !l.words[k].OneOf("⁻¹²³") {
 		if k < end && (l.words[k].Sign() == '-' || l.words[k].Sign() == '−') && k+1 < end && l.words[k].Start == l.words[k-1].End && l.words[k+1].Kind == vocabulary.Digits {
 			return k + 2
 		}
@@ -116,7 +116,7 @@ func (l *listing) power(k, end int) int {
 	}
 	for k < end {
 		w := l.words[k]
-		if w.Kind == vocabulary.Digits && len(w.Text) <= 2 || w.Sign() != 0 && strings.ContainsRune("^{}-−⁻¹²³", w.Sign()) {
+		if w.Kind == vocabulary.Digits && len(w.Text) <= 2 || w.OneOf("^{}-−⁻¹²³") {
 			k++
 			continue
 		}
@@ -191,7 +191,7 @@ func (l *listing) pointed(i int) bool {
 func (l *listing) spelled(i int) (numeral, bool) {
 	v := numeral{from: i}
 	decimal, n := l.hyphenated(i)
-	if n == 0 || l.words[i].In(vocabulary.Frame)&l.q.In != 0 && n == 1 && l.words[i].Text != "one" {
+	if n == 0 || l.q.Is(l.words[i], vocabulary.Frame) && n == 1 && l.words[i].Text != "one" {
 		return v, false
 	}
 	value, ok := new(big.Rat).SetString(decimal)
@@ -254,7 +254,7 @@ func (l *listing) extend(v *numeral) {
 		}
 		return
 	}
-	if k := v.to; (strings.ContainsRune("×·⋅*", sign(k)) && sign(k) != 0 || k < len(l.words) && l.words[k].Text == "x") && k+2 < len(l.words) && l.words[k+1].Text == "10" && sign(k+2) == '^' {
+	if k := v.to; (strings.ContainsRune("×·⋅*", sign(k)) || k < len(l.words) && l.words[k].Text == "x") && k+2 < len(l.words) && l.words[k+1].Text == "10" && sign(k+2) == '^' {
 		if e, end, ok := l.exponent(k + 3); ok {
 			v.value = new(big.Rat).Mul(v.value, power10(e))
 			v.to = end
