@@ -39,7 +39,7 @@ func (t texts) Read(q *answer.Question, st answer.Statement) answer.Reading[stri
 		return answer.Reading[string]{}
 	}
 	if st.Form {
-		if q.Around(st.Before, st.After) != nil {
+		if q.Around(st.Before, st.After) {
 			return answer.Reading[string]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 		}
 		return t.read(q, st.Text)
@@ -68,7 +68,7 @@ func (t texts) read(q *answer.Question, s string) answer.Reading[string] {
 		amount := words[i].In(amounts) != 0 && words[i].In(vocabulary.Restrictive&^amounts) == 0
 		words[i].Excused = words[i].Excused || t.own[words[i].Text] || amount
 	}
-	if q.Opposes(nil, words) != nil {
+	if q.Opposes(nil, words) {
 		return answer.Reading[string]{Finding: answer.Unclear, Why: "a word of the answer denies, doubts or bounds it, or offers another"}
 	}
 	return answer.Reading[string]{Finding: answer.Stated, Value: s}

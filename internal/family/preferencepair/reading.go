@@ -186,7 +186,7 @@ func (r reader) Read(q *answer.Question, st answer.Statement) answer.Reading[com
 	}
 	if before := strings.TrimRight(st.Before, " *_`"); !strings.HasSuffix(before, ":") {
 		words := q.Words(before)
-		if !sure.MatchString(before) && q.Opposes(words[max(0, len(words)-2):], nil) != nil {
+		if !sure.MatchString(before) && q.Opposes(words[max(0, len(words)-2):], nil) {
 			return answer.Reading[compare.Set]{Finding: answer.Unclear, Why: "a word before the verdict denies it"}
 		}
 	}

@@ -151,7 +151,7 @@ func boxedExpression(q *answer.Question, st answer.Statement) answer.Reading[str
 	if words := q.Words(after); len(words) > 0 && words[0].Start == 0 && (mathmatch.IsPercent(words[0].Text) || words[0].Kind == vocabulary.Letters && q.Is(words[0], vocabulary.Unit)) {
 		stated, after = stated+`\text{ `+words[0].Text+"}", after[words[0].End:]
 	}
-	if q.Around(st.Before, after) != nil {
+	if q.Around(st.Before, after) {
 		return answer.Reading[string]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 	}
 	return answer.Reading[string]{Finding: answer.Stated, Value: stated}

@@ -303,24 +303,16 @@ func unform(r rune) rune {
 // encloseForms writes the boxes and tags of a text as characters that stand for them,
 // and what they enclose on one line.
 func encloseForms(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r >= openBox && r < openFinal+2 {
+	s = encloseTags(strings.Map(func(r rune) rune {
+		if unform(r) < 0 {
 			return '\ufffd'
 		}
 		return r
-	}, s)
-	s = encloseTags(s)
-	if !strings.Contains(s, `\`) && !strings.Contains(s, "$$") {
-		return s
-	}
+	}, s))
 	s = joinFormulas(s)
-	boxes := findBoxes(s)
-	if len(boxes) == 0 {
-		return s
-	}
 	var b strings.Builder
 	at := 0
-	for _, x := range boxes {
+	for _, x := range findBoxes(s) {
 		b.WriteString(s[at:x.start])
 		b.WriteRune(openBox)
 		b.WriteString(oneLine(s[x.open : x.end-1]))

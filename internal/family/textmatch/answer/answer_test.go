@@ -73,8 +73,8 @@ func TestWordsOfTheQuestion(t *testing.T) {
 		"The number of orders in which chocolate is not on the bottom is ": false, "The orders in which chocolate isn't on the bottom are ": false, "The orders if chocolate can't be on the bottom are ": false,
 		"The number of orders in which chocolate is not on the top is ": true, "The number of orders on the bottom is not ": true, "Not the bottom but ": true,
 	} {
-		if w := q.Around(before, "."); (w != nil) != opposes {
-			t.Errorf("%q: opposes %v, want %v", before, w, opposes)
+		if got := q.Around(before, "."); got != opposes {
+			t.Errorf("%q: opposes %v, want %v", before, got, opposes)
 		}
 	}
 }

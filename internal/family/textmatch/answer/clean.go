@@ -114,11 +114,7 @@ func cutReasoning(s string) string {
 		case !ok && open:
 			return kept.String()
 		case !ok:
-			if kept.Len() == 0 {
-				return s
-			}
-			kept.WriteString(s)
-			return kept.String()
+			return kept.String() + s
 		case closing && !open:
 			kept.Reset()
 			kept.WriteByte('\n')
@@ -144,10 +140,9 @@ var (
 // cutTurns removes the tokens of a chat around its last turn. One that stands where an
 // answer is expected stays: it may be the answer.
 func cutTurns(s string) string {
-	if trimmed := strings.TrimLeftFunc(s, unicode.IsSpace); trimmed != "" {
-		if m := startTokens.FindStringIndex(trimmed[:min(len(trimmed), maxStop)]); m != nil {
-			s = trimmed[m[1]:]
-		}
+	trimmed := strings.TrimLeftFunc(s, unicode.IsSpace)
+	if m := startTokens.FindStringIndex(trimmed[:min(len(trimmed), maxStop)]); m != nil {
+		s = trimmed[m[1]:]
 	}
 	if m := turnTokens.FindStringIndex(s); m != nil && says(s[:m[0]]) {
 		s = s[:m[0]]
@@ -178,9 +173,6 @@ func says(s string) bool {
 
 // wide writes full-width forms, and the digits and punctuation of other scripts, as ASCII.
 func wide(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x60c }) {
-		return s
-	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 0xff01 && r <= 0xff5e:
@@ -202,21 +194,11 @@ func wide(s string) string {
 // digit is the ASCII digit with the value of r, a decimal digit of any script: their
 // digits are in blocks of ten.
 func digit(r rune) rune {
-	zero := r
-	for zero > r-9 && unicode.Is(unicode.Nd, zero-1) {
-		zero--
+	before := rune(0)
+	for unicode.Is(unicode.Nd, r-before-1) {
+		before++
 	}
-	for _, block := range unicode.Nd.R16 {
-		if rune(block.Lo) <= r && r <= rune(block.Hi) {
-			zero = rune(block.Lo)
-		}
-	}
-	for _, block := range unicode.Nd.R32 {
-		if rune(block.Lo) <= r && r <= rune(block.Hi) {
-			zero = rune(block.Lo)
-		}
-	}
-	return '0' + (r-zero)%10
+	return '0' + before%10
 }
 
 // Wide is what [Read] does to the characters of a text before anything else: a row's

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"slices"
 	"strings"
 
 	"securebench/internal/family/textmatch/vocabulary"
@@ -15,21 +16,13 @@ func (q *Question) Closed(words []Word, also vocabulary.Class) bool {
 		if w.Excused {
 			continue
 		}
-		restricts := w.In(vocabulary.Restrictive&^also) & q.In
-		switch w.Kind {
-		case vocabulary.Sign:
-			if !isPunctuation(w.Sign()) || restricts != 0 {
-				return false
-			}
+		restricts := q.Is(w, vocabulary.Restrictive&^also)
+		switch {
+		case w.Kind == vocabulary.Sign && isPunctuation(w.Sign()) && !restricts,
+			w.Kind == vocabulary.Digits && w.Asked, w.Kind == vocabulary.Letters && w.Asked && !restricts:
 			continue
-		case vocabulary.Digits:
-			if !w.Asked {
-				return false
-			}
-			continue
-		}
-		if w.Asked && restricts == 0 {
-			continue
+		case w.Kind != vocabulary.Letters:
+			return false
 		}
 		if in = w.Permits(also, in); in == 0 {
 			return false
@@ -43,27 +36,16 @@ func isPunctuation(c rune) bool {
 	return IsDash(c) || strings.ContainsRune(" .,;:!\"'`’‘“”«»()[]{}【】「」『』《》〈〉*_|…。、，；：！،؛—–-=→⇒∴✅✓✔☑➡👉\ufe0f", c)
 }
 
-// Opposes returns the first word that denies, doubts, bounds or multiplies what stands
-// between before and after, or nil. Words that stand so in the question do not.
-func (q *Question) Opposes(before, after []Word) *Word {
+// Opposes reports whether a word denies, doubts, bounds or multiplies what stands between
+// before and after. Words that stand so in the question do not.
+func (q *Question) Opposes(before, after []Word) bool {
 	return q.denies(before, after, vocabulary.Restrictive)
 }
 
 // denies is Opposes for the words of some classes.
-func (q *Question) denies(before, after []Word, c vocabulary.Class) *Word {
-	b, a := opposing(before), opposing(after)
-	w, ok := vocabulary.Denying(b, a, c, q.In)
-	if !ok {
-		return nil
-	}
-	for _, side := range [...][]Word{before, after} {
-		for i := range side {
-			if side[i].Start == w.Start && side[i].End == w.End {
-				return &side[i]
-			}
-		}
-	}
-	return &Word{Word: w}
+func (q *Question) denies(before, after []Word, c vocabulary.Class) bool {
+	_, ok := vocabulary.Denying(opposing(before), opposing(after), c, q.In)
+	return ok
 }
 
 // opposing returns the words that may oppose.
@@ -77,11 +59,11 @@ func opposing(words []Word) []vocabulary.Word {
 	return out
 }
 
-// Around reports whether what surrounds a form in its sentence leaves what it encloses
-// as it is, and which word does not. What precedes the last comma before the form, or a
+// Around reports whether what surrounds a form in its sentence changes or denies what it
+// encloses. What precedes the last comma before the form, or a
 // conclusion, is another clause; what precedes the last link is no part of the value, so
 // that it multiplies and bounds nothing there.
-func (q *Question) Around(before, after string) (opposing *Word) {
+func (q *Question) Around(before, after string) bool {
 	b, a := q.Words(before), q.Words(after)
 	c := len(b) - 1
 	for c >= 0 && (!parts(b[c].Sign()) || b[c].Sign() == ':') && !q.Is(b[c], vocabulary.Conclusion) {
@@ -109,11 +91,8 @@ func (q *Question) Around(before, after string) (opposing *Word) {
 	if len(a) > 0 && q.Is(a[0], vocabulary.Scale) && q.HasPair("many", a[0].Text) {
 		a[0].Excused = true // "How many pairs …?" counts them
 	}
-	for i, w := range a {
-		if q.Is(w, vocabulary.Reason) {
-			a = a[:i]
-			break
-		}
+	if i := slices.IndexFunc(a, func(w Word) bool { return q.Is(w, vocabulary.Reason) }); i >= 0 {
+		a = a[:i]
 	}
 	return q.Opposes(clause, a)
 }
@@ -127,7 +106,7 @@ func (q *Question) Explains(words []Word) bool {
 	if len(words) == 0 {
 		return true
 	}
-	return q.Is(words[0], vocabulary.Reason) || q.Opposes(nil, words) == nil
+	return q.Is(words[0], vocabulary.Reason) || !q.Opposes(nil, words)
 }
 
 // Retracts reports whether a sentence begins as one that takes back what was said before
@@ -140,25 +119,17 @@ func (q *Question) Retracts(words []Word) bool {
 			}
 			continue
 		}
-		if q.Is(w, vocabulary.Retract|vocabulary.Or|vocabulary.Hedge|vocabulary.Refusal) && !q.Is(w, vocabulary.Frame) {
-			return true
-		}
-		if q.Is(w, vocabulary.No|vocabulary.Negator|vocabulary.Wrong) {
-			return true
-		}
-		return false
+		return q.Is(w, vocabulary.Retract|vocabulary.Or|vocabulary.Hedge|vocabulary.Refusal) && !q.Is(w, vocabulary.Frame) ||
+			q.Is(w, vocabulary.No|vocabulary.Negator|vocabulary.Wrong)
 	}
 	return false
 }
 
 // Denies reports whether a sentence says of what was said before that it is wrong.
 func (q *Question) Denies(words []Word) bool {
-	for _, w := range words {
-		if !w.Excused && !w.Asked && w.restricts(q, vocabulary.Wrong|vocabulary.Refusal) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w Word) bool {
+		return !w.Excused && !w.Asked && w.restricts(q, vocabulary.Wrong|vocabulary.Refusal)
+	})
 }
 
 // maxCourtesy is the most words of a sentence that only takes leave or opens a reply.
@@ -167,13 +138,8 @@ const maxCourtesy = 24
 // Courteous reports whether a sentence only opens or closes a reply: its first words are
 // those of a courtesy, and it holds no number.
 func (q *Question) Courteous(words []Word) bool {
-	if len(words) > maxCourtesy || len(words) == 0 {
+	if len(words) > maxCourtesy || slices.ContainsFunc(words, func(w Word) bool { return w.Kind == vocabulary.Digits }) {
 		return false
-	}
-	for _, w := range words {
-		if w.Kind == vocabulary.Digits {
-			return false
-		}
 	}
 	for len(words) > 1 && words[0].Kind == vocabulary.Sign {
 		words = words[1:]
@@ -182,12 +148,7 @@ func (q *Question) Courteous(words []Word) bool {
 	for _, w := range words[:min(len(words), 3)] {
 		phrase += w.Text + " "
 	}
-	for _, c := range courtesies {
-		if strings.HasPrefix(phrase, c+" ") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(courtesies, func(c string) bool { return strings.HasPrefix(phrase, c+" ") })
 }
 
 // courtesies are the words with which a sentence begins that opens or closes a reply.

@@ -170,7 +170,7 @@ func (r *Reply) dissents(at, next int, agrees bool) bool {
 		return true
 	}
 	words := r.Question.Words(st.Text)
-	return Spoken(words) <= maxDissent && !agrees && r.Question.Opposes(nil, words) == nil
+	return Spoken(words) <= maxDissent && !agrees && !r.Question.Opposes(nil, words)
 }
 
 // takenBack reports whether a sentence after the deciding statement gives another

@@ -121,10 +121,8 @@ func (r *reader) marked(s *Sentence, p plain, i int) (found, int, bool) {
 	for head > 0 && q.Is(words[head-1], vocabulary.Final|vocabulary.Option) && !q.Is(words[head-1], vocabulary.Link) {
 		head--
 	}
-	for _, w := range words[head : i+1] {
-		if isLast(w) {
-			st.Rank = Final
-		}
+	if slices.ContainsFunc(words[head:i+1], isLast) {
+		st.Rank = Final
 	}
 	st.from = words[head].Start
 	if q.endsIn(words, i) {
@@ -247,10 +245,9 @@ func (q *Question) links(w Word) bool {
 
 // closing returns the bracket that closes the one at k, or -1.
 func closing(words []Word, k int) int {
-	for j := k + 1; j < len(words) && j < k+maxAbout; j++ {
-		if words[j].Sign() == ')' {
-			return j
-		}
+	after := words[k+1 : min(len(words), k+maxAbout)]
+	if i := slices.IndexFunc(after, func(w Word) bool { return w.Sign() == ')' }); i >= 0 {
+		return k + 1 + i
 	}
 	return -1
 }
@@ -258,22 +255,12 @@ func closing(words []Word, k int) int {
 // offers reports whether the words in brackets offer answers, as the question does:
 // "(yes or no)".
 func (q *Question) offers(words []Word) bool {
-	for _, w := range words {
-		if q.Is(w, vocabulary.Or) || w.Sign() == '/' {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w Word) bool { return q.Is(w, vocabulary.Or) || w.Sign() == '/' })
 }
 
 // leadsOn reports whether a link follows brackets after a mark, directly or as a colon.
 func (q *Question) leadsOn(words []Word) bool {
-	for _, w := range words[:min(len(words), 3)] {
-		if w.Sign() == ':' || w.Sign() == '=' || q.Is(w, vocabulary.Link) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words[:min(len(words), 3)], func(w Word) bool { return w.OneOf(":=") || q.Is(w, vocabulary.Link) })
 }
 
 // aside returns where an aside between commas ends, such as ", I think,", or -1.
@@ -336,12 +323,8 @@ func (q *Question) Prefix(words []Word) bool {
 		return true
 	}
 	const denying = vocabulary.Restrictive &^ (vocabulary.Scale | vocabulary.Limit | vocabulary.Approx)
-	return q.denies(words[:c], nil, denying) == nil || onlyNo(q, words[:c])
-}
-
-// onlyNo reports whether the words are only a "no" that opens a sentence.
-func onlyNo(q *Question, words []Word) bool {
-	return len(words) == 1 && q.Is(words[0], vocabulary.No)
+	return !q.denies(words[:c], nil, denying) ||
+		c == 1 && q.Is(words[0], vocabulary.No) // it only opens the sentence
 }
 
 // parts reports whether a sign parts two clauses.

@@ -114,13 +114,7 @@ var contracted = strings.NewReplacer("can't", "cannot", "can not", "cannot", "wo
 
 // bare is a text in normal form without typesetting, contractions and an article before it.
 func bare(s string) string {
-	s = contracted.Replace(strings.ReplaceAll(textmatch.Normalize(answer.Plain(s)), "’", "'"))
-	for _, article := range [...]string{"the ", "a ", "an "} {
-		if rest, ok := strings.CutPrefix(s, article); ok {
-			return rest
-		}
-	}
-	return s
+	return withoutArticle(contracted.Replace(strings.ReplaceAll(textmatch.Normalize(answer.Plain(s)), "’", "'")))
 }
 
 // Join returns the choices that both may mean.
@@ -186,7 +180,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[S
 // text aside, or "or".
 func (k *Choices) articled(s string) Set {
 	c, rest := k.lead(s)
-	if words := vocabulary.Words(nil, rest[:min(len(rest), maxReason)]); c != 0 && len(words) > 1 && words[0].In(vocabulary.Or) != 0 {
+	if words := vocabulary.Words(nil, rest[:min(len(rest), maxReason)]); len(words) > 1 && words[0].In(vocabulary.Or) != 0 {
 		rest = rest[words[1].Start:]
 	}
 	return c & k.described(rest)
@@ -226,7 +220,7 @@ func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Readi
 	if k.mentions(st.After)&^c != 0 || k.listed(st.Before)&^c != 0 {
 		return hedged("another choice stands beside the form")
 	}
-	if q.Around(st.Before, st.After) != nil {
+	if q.Around(st.Before, st.After) {
 		return hedged("a word beside the form denies or doubts it")
 	}
 	return named(c)
@@ -242,12 +236,9 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 	if n := len(words); n == 0 || words[n-1].Sign() == '?' || slices.ContainsFunc(words, calculating) {
 		return 0
 	}
-	for i := 0; i <= len(words) && i < maxFrame; i++ {
+	for i := range min(len(words), maxFrame) {
 		if i > 0 && (words[len(words)-1].Sign() == ':' || !q.Closed(words[:i], vocabulary.Conclusion)) {
 			return 0 // "Option B:" begins what is said about it
-		}
-		if i == len(words) {
-			return 0
 		}
 		if i > 0 && words[i-1].Sign() == '-' && words[i-1].End == words[i].Start && (i == 1 || words[i-2].In(vocabulary.Option|vocabulary.Answer) == 0) {
 			continue
@@ -300,7 +291,7 @@ func (k *Choices) stands(q *answer.Question, s string, words []answer.Word, i in
 
 // isArticle reports whether a text begins with A or I as a word: another follows.
 func isArticle(s string) bool {
-	return len(s) > 2 && (s[0]|0x20 == 'a' || s[0]|0x20 == 'i') && s[1] == ' ' && s[2] >= 'a' && s[2] <= 'z' && s[0] != 'B'
+	return len(s) > 2 && (s[0]|0x20 == 'a' || s[0]|0x20 == 'i') && s[1] == ' ' && s[2] >= 'a' && s[2] <= 'z'
 }
 
 // explained returns the choice that a text names before an explanation, which speaks of
@@ -391,26 +382,22 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading[Set], int) {
 	}
 	statements := r.Statements
 	for n, l := range r.Lines {
-		for len(statements) > 0 && statements[0].Line <= n {
-			if st := statements[0]; st.Line == n && st.Rank == answer.Unmarked {
+		for ; len(statements) > 0 && statements[0].Line == n; statements = statements[1:] {
+			if st := statements[0]; st.Rank == answer.Unmarked {
 				take(k.Read(q, st), n, true)
 			}
-			statements = statements[1:]
 		}
 		if c := k.line(r, n); c.Finding != answer.Nothing {
 			take(c, n, k.decides(r, n))
 			continue
 		}
 		for _, s := range l.Sentences {
-			if s.Void {
-				continue
-			}
-			if c := k.closed(q, s.Text); c != 0 && (len(l.Sentences) == 1 || k.text(strings.TrimRight(s.Text, ".!")) == 0) {
+			if c := k.closed(q, s.Text); c != 0 && !s.Void && (len(l.Sentences) == 1 || k.text(strings.TrimRight(s.Text, ".!")) == 0) {
 				take(named(c), n, true)
 			}
 		}
 	}
-	if several || got.Finding == answer.Stated && (seen|got.Value).Several() && seen&^got.Value != 0 {
+	if several || got.Finding == answer.Stated && seen&^got.Value != 0 {
 		got.Finding, got.Why = answer.Several, "the reply names different choices"
 	}
 	if got.Finding == answer.Nothing && len(r.Lines) > 0 && (seen.Several() || k.enumerates(r.Lines[len(r.Lines)-1].Text)) {
@@ -433,22 +420,18 @@ func (k *Choices) line(r *answer.Reply, n int) answer.Reading[Set] {
 		}
 	}
 	c, rest := k.lead(l.Text)
-	if c == 0 {
-		if c = k.predicate(r.Question, l); c != 0 {
-			return named(c)
+	d := k.described(rest)
+	switch {
+	case c == 0:
+		if c = k.predicate(r.Question, l); c == 0 {
+			return answer.Reading[Set]{}
 		}
-		return answer.Reading[Set]{}
-	}
-	if d := k.described(rest); d != 0 {
-		if d&c != 0 {
-			return named(c)
-		}
+	case d != 0 && d&c == 0:
 		return hedged("a label stands before the text of another choice")
+	case d == 0 && !k.restates(r.Question, rest, c) && !reasoned(r.Question, rest):
+		return hedged("a label stands before a text that is not its choice's")
 	}
-	if k.restates(r.Question, rest, c) || r.Question.Explains(r.Question.Words(rest)) && reasoned(r.Question, rest) {
-		return named(c)
-	}
-	return hedged("a label stands before a text that is not its choice's")
+	return named(c)
 }
 
 // predicate returns the choice that a line ends with after a link, its label and its own
@@ -518,12 +501,9 @@ func restricted(q *answer.Question, words []answer.Word) bool {
 
 // reasoned reports whether a text gives a reason.
 func reasoned(q *answer.Question, s string) bool {
-	for _, w := range q.Words(s) {
-		if w.Kind != vocabulary.Sign {
-			return q.Is(w, vocabulary.Reason)
-		}
-	}
-	return false
+	words := q.Words(s)
+	i := slices.IndexFunc(words, func(w answer.Word) bool { return w.Kind != vocabulary.Sign })
+	return i >= 0 && q.Is(words[i], vocabulary.Reason)
 }
 
 // restates reports whether a text is that of a choice among words that are understood.

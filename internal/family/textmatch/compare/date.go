@@ -114,7 +114,7 @@ func spelledDate(s, order string) *date {
 	return &d
 }
 
-// A clock is a time of the day; half is am or pm where it is written so.
+// A clock is a time of the day.
 type clock struct{ hour, minute, second int }
 
 // parseClock reads a text that is a time as a whole, or returns nil. Without am or pm

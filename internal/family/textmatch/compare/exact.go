@@ -72,10 +72,7 @@ func (k *Choices) exact(s string) Set {
 	if c := k.label(cuts[peelAll].core); c != 0 {
 		return c
 	}
-	for layer, c := range cuts {
-		if layer > 0 && c.core == cuts[layer-1].core {
-			continue
-		}
+	for _, c := range cuts {
 		if found := k.text(c.core); found != 0 {
 			return found
 		}
@@ -142,10 +139,7 @@ func (k *Choices) labelled(cuts [layers]cut) Set {
 			}
 		}
 	}
-	for layer, c := range cuts {
-		if layer > 0 && c.core == cuts[layer-1].core {
-			continue
-		}
+	for _, c := range cuts {
 		for _, rest := range k.afterLabel(c.core) {
 			if both := k.text(rest) & k.label(c.core[:1]); both != 0 {
 				return both

@@ -121,7 +121,7 @@ func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading[N
 	if got.Finding != answer.Stated {
 		return got
 	}
-	if w := q.Around(st.Before, strings.TrimPrefix(after, follows)); w != nil {
+	if q.Around(st.Before, strings.TrimPrefix(after, follows)) {
 		return answer.Reading[Number]{Finding: answer.Unclear, Why: "a word beside the boxed number denies, bounds or multiplies it"}
 	}
 	return got
@@ -137,18 +137,13 @@ func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading[Number], int) {
 	q := r.Question
 	for n := len(r.Lines) - 1; n >= 0; n-- {
 		line := r.Lines[n]
-		last := -1
-		for i, s := range line.Sentences {
-			if !c.holds(q, s.Words) {
-				continue
-			}
-			last = i
+		last := len(line.Sentences) - 1
+		for last >= 0 && !c.holds(q, line.Sentences[last].Words) {
+			last--
 		}
 		if last < 0 {
-			for _, s := range line.Sentences {
-				if q.Denies(s.Words) {
-					return answer.Reading[Number]{Finding: answer.Nothing}, n
-				}
+			if slices.ContainsFunc(line.Sentences, func(s answer.Sentence) bool { return q.Denies(s.Words) }) {
+				return answer.Reading[Number]{}, n
 			}
 			continue
 		}
@@ -339,10 +334,7 @@ func (c Numbers) repeats(l *listing, i int, n *Number) bool {
 	for k < len(l.words) && l.words[k].Kind == vocabulary.Sign {
 		k++
 	}
-	if k < len(l.words) && l.q.Is(l.words[k], vocabulary.Reason) {
-		return true
-	}
-	if l.words[i].Sign() == '≈' {
+	if k < len(l.words) && l.q.Is(l.words[k], vocabulary.Reason) || l.words[i].Sign() == '≈' {
 		return true
 	}
 	for _, v := range l.values {
@@ -366,36 +358,27 @@ func (c Numbers) understood(l *listing, end int) *Number {
 	if !ok {
 		return nil
 	}
-	var stated []numeral
+	var stated, kept []numeral
 	for _, v := range l.values {
 		if v.from >= start && v.to <= end {
 			stated = append(stated, v)
-		}
-	}
-	if len(stated) > 1 {
-		kept := stated[:0:0]
-		for _, v := range stated {
 			if !v.asked {
 				kept = append(kept, v)
 			}
 		}
-		if len(kept) == 0 {
-			kept = stated[len(stated)-1:]
-		}
-		if len(kept) != 1 {
-			return nil
-		}
-		for _, v := range stated {
-			if v.from != kept[0].from {
-				l.excuse(v)
-			}
-		}
-		stated = kept
 	}
-	if len(stated) != 1 {
+	if len(kept) == 0 { // all say what the question says
+		kept = stated[max(0, len(stated)-1):]
+	}
+	if len(kept) != 1 {
 		return nil
 	}
-	v := stated[0]
+	v := kept[0]
+	for _, other := range stated {
+		if other.from != v.from {
+			l.excuse(other)
+		}
+	}
 	n := v.Number
 	if l.listed(v) {
 		return nil
@@ -412,7 +395,7 @@ func (c Numbers) understood(l *listing, end int) *Number {
 	if c.Loose {
 		also |= vocabulary.Approx
 	}
-	if v.fraction && len(n.value.Denom().Bits()) > 0 && n.value.Denom().Cmp(big.NewInt(maxDenominator)) > 0 {
+	if v.fraction && n.value.Denom().Cmp(big.NewInt(maxDenominator)) > 0 {
 		return nil
 	}
 	if l.foreign(l.words[v.to:end]) || !l.q.Closed(l.words[start:from], also) || !l.q.Closed(l.words[to:end], also) {
@@ -590,7 +573,7 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 		switch r := w.Sign(); {
 		case unicode.Is(unicode.Sc, r) && n.currency == "":
 			n.currency = currencyOf(string(r))
-		case w.Kind == vocabulary.Letters && isCurrency(w) && n.currency == "":
+		case w.Kind == vocabulary.Letters && currencyOf(w.Text) != "" && n.currency == "":
 			n.currency = currencyOf(w.Text)
 		case w.Kind == vocabulary.Letters && strings.EqualFold(w.Text, "us") && tight && n.currency == "usd":
 		case isSign(r) && tight && !signed:
@@ -619,8 +602,6 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 }
 
 const minusWords textmatch.List = " menos moins минус ลบ 负 マイナス 마이너스 "
-
-func isCurrency(w answer.Word) bool { return currencyOf(w.Text) != "" }
 
 // money reports whether the answer may carry the currency of n: an accepted answer has
 // it, the question names it, or speaks of money and names none.

@@ -26,7 +26,6 @@ type Members struct {
 	Texts     *Texts
 	Accepted  []Member
 	Tolerance *big.Rat
-	Numbers   Numbers
 }
 
 // Join returns the first of two values: all that there are are accepted.
@@ -37,7 +36,7 @@ func (m *Members) Read(q *answer.Question, st answer.Statement) answer.Reading[i
 	if st.Denied {
 		return answer.Reading[int]{}
 	}
-	if st.Form && q.Around(st.Before, st.After) != nil {
+	if st.Form && q.Around(st.Before, st.After) {
 		return answer.Reading[int]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text, st.Raw}) {
@@ -95,7 +94,7 @@ func (m *Members) matches(q *answer.Question, s string) bool {
 	if len(s) > maxStated {
 		return false
 	}
-	if m.fit(q, m.split(m.fold(s))) {
+	if m.fit(q, m.split(m.Texts.fold(s))) {
 		return true
 	}
 	list := answer.Plain(s)
@@ -107,7 +106,7 @@ func (m *Members) matches(q *answer.Question, s string) bool {
 		if words[i].Kind == vocabulary.Sign && !words[i].OneOf("([{-−\"") {
 			continue
 		}
-		if m.fit(q, m.split(m.fold(unwrap(list[words[i].Start:])))) {
+		if m.fit(q, m.split(m.Texts.fold(unwrap(list[words[i].Start:])))) {
 			return true
 		}
 	}
@@ -123,13 +122,6 @@ func unwrap(s string) string {
 		}
 	}
 	return s
-}
-
-func (m *Members) fold(s string) string {
-	if m.Texts.KeepCase {
-		return s
-	}
-	return textmatch.Lower(s)
 }
 
 // fit reports whether items can be paired with the accepted answers.

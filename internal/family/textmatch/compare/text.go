@@ -36,16 +36,14 @@ type Texts struct {
 // A Text is an accepted answer that is compared as text.
 type Text struct {
 	text    string // normalised
-	bare    string // without an article before it
 	formula string // its canonical form, of one with mathematical signs
 	date    *date
 	clock   *clock
 	pattern *regexp.Regexp
-	polar   vocabulary.Class // Yes or No
-	asked   bool             // it stands in the question, or in the format that it asks for
-	framed  bool             // all its words are frame words
+	polar   bool // it is a word for yes or no
+	asked   bool // it stands in the question, or in the format that it asks for
+	framed  bool // all its words are frame words
 	words   []string
-	skip    bool // it is compared as a number
 }
 
 // maxStated is the largest text in bytes that is compared; a longer one is no answer.
@@ -65,48 +63,42 @@ func (c *Texts) NewText(s string, q *answer.Question) (Text, error) {
 		t.pattern, err = regexp.Compile(`^(?:` + s + `)$`)
 		return t, err
 	}
-	if c.Mode == InSentence || c.Mode == Whole {
-		if isFormula(s) {
-			t.formula = canonical(answer.Wide(s))
-		}
+	if c.Mode != Span && isFormula(s) {
+		t.formula = canonical(answer.Wide(s))
 	}
 	if c.Mode == InSentence {
 		t.date = parseDate(s, order(q, s))
 		t.clock = parseClock(s)
 	}
-	t.bare = withoutArticle(t.text)
 	t.asked = textmatch.HasPhrase(c.normal(q.Text()), t.text)
 	words := answer.Words(t.text)
-	t.framed = len(words) > 0
+	t.framed = true
 	for _, w := range words {
 		if w.Kind != vocabulary.Sign {
 			t.words = append(t.words, w.Text)
+			t.framed = t.framed && w.In(vocabulary.Harmless) != 0
 		}
-		t.framed = t.framed && (w.In(vocabulary.Harmless) != 0 || w.Kind == vocabulary.Sign)
 	}
 	t.framed = t.framed && len(t.words) > 0
-	if len(words) == 1 {
-		if words[0].In(vocabulary.Yes) != 0 {
-			t.polar = vocabulary.Yes
-		} else if words[0].In(vocabulary.No) != 0 {
-			t.polar = vocabulary.No
-		}
-	}
+	t.polar = len(words) == 1 && words[0].In(vocabulary.Yes|vocabulary.No) != 0
 	return t, nil
 }
 
 // normal returns the form of s in which texts are compared.
 func (c *Texts) normal(s string) string {
-	if c.KeepCase {
-		s = textmatch.NFC(s)
-	} else {
-		s = textmatch.Lower(s)
-	}
-	s = textmatch.Tidy(s)
+	s = textmatch.Tidy(c.fold(textmatch.NFC(s)))
 	if spelledOut.MatchString(s) {
 		s = strings.NewReplacer(" ", "", "-", "").Replace(s)
 	}
 	return s
+}
+
+// fold returns s in lower case, unless the row keeps it.
+func (c *Texts) fold(s string) string {
+	if c.KeepCase {
+		return s
+	}
+	return textmatch.Lower(s)
 }
 
 // withoutArticle returns a normalised text without an article before it.
@@ -131,7 +123,7 @@ func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading[int
 		return answer.Reading[int]{}
 	}
 	if st.Form && st.Rank == answer.Boxed {
-		if q.Around(st.Before, st.After) != nil {
+		if q.Around(st.Before, st.After) {
 			return answer.Reading[int]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 		}
 	}
@@ -182,11 +174,7 @@ func (c *Texts) alike(s string) int {
 // would help to guess it.
 func (c *Texts) missed(s string) answer.Reading[int] {
 	words := answer.Words(s)
-	listed := len(words) > maxWords
-	for _, w := range words {
-		listed = listed || w.Sign() == ',' || w.Sign() == ';' || w.In(vocabulary.And|vocabulary.Or) != 0
-	}
-	if listed {
+	if len(words) > maxWords || slices.ContainsFunc(words, func(w answer.Word) bool { return w.OneOf(",;") || w.In(vocabulary.And|vocabulary.Or) != 0 }) {
 		return answer.Reading[int]{Finding: answer.Unclear, Why: "the answer is a list or too long"}
 	}
 	return answer.Reading[int]{Finding: answer.Unexpected}
@@ -200,7 +188,7 @@ func (c *Texts) Other(q *answer.Question, s answer.Sentence, i int, near bool) b
 	if !near || s.Void {
 		return false
 	}
-	if c.Accepted[i].polar != 0 {
+	if c.Accepted[i].polar {
 		return !c.after(q, s, i) && len(s.Words) < minExplains
 	}
 	return answer.Spoken(s.Words) <= maxBareText && !q.Courteous(s.Words) && c.find(q, s.Text) < 0
@@ -224,12 +212,12 @@ func (c *Texts) equal(s string) int {
 	}
 	for i, a := range c.Accepted {
 		switch {
-		case a.skip || a.text == "":
+		case a.text == "":
 		case a.pattern != nil:
 			if a.pattern.MatchString(strings.TrimSpace(s)) {
 				return i
 			}
-		case a.text == text || a.bare != "" && a.bare == withoutArticle(text):
+		case withoutArticle(a.text) == withoutArticle(text):
 			return i
 		case a.is(s), a.is(strings.Trim(s, " .,*_`\"'()")):
 			return i
@@ -255,7 +243,7 @@ func (c *Texts) find(q *answer.Question, s string) int {
 		return i
 	}
 	for i, a := range c.Accepted {
-		if a.skip || a.text == "" || len(a.words) == 0 && a.formula == "" {
+		if a.text == "" || len(a.words) == 0 && a.formula == "" {
 			continue
 		}
 		if c.within(q, s, words, a) {
@@ -273,10 +261,7 @@ func (c *Texts) within(q *answer.Question, s string, words []answer.Word, a Text
 			return true
 		}
 	}
-	folded := s
-	if !c.KeepCase {
-		folded = textmatch.Lower(s)
-	}
+	folded := c.fold(s)
 	before, after, ok := textmatch.FindSpan(folded, a.text)
 	if !ok || len(folded) != len(s) && strings.ContainsRune(a.text, '\u0307') {
 		return false
@@ -400,7 +385,7 @@ func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool
 	if len(words) < minExplains || !q.Is(words[0], vocabulary.Harmless|vocabulary.Conclusion) && !words[0].Asked && words[0].In(vocabulary.Ordinary) == 0 {
 		return false
 	}
-	return q.Opposes(nil, words) == nil && !c.again(q, s, words)
+	return !q.Opposes(nil, words) && !c.again(q, s, words)
 }
 
 // again reports whether an explanation says again what something is that the question
@@ -486,9 +471,9 @@ func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, b
 		return -1, false
 	}
 	said := c.normal(s[words[k].Start:words[k].End])
-	i := slices.IndexFunc(c.Accepted, func(a Text) bool { return a.text == said && a.polar != 0 })
+	i := slices.IndexFunc(c.Accepted, func(a Text) bool { return a.text == said && a.polar })
 	if i < 0 {
-		return -1, slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar != 0 })
+		return -1, slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar })
 	}
 	for _, w := range words[k+2:] {
 		if q.Is(w, vocabulary.Yes|vocabulary.No) && (answer.Spoken(words) < minExplains+1 || w.In(vocabulary.Frame|vocabulary.Final) == 0) || q.Is(w, vocabulary.Or|vocabulary.Hedge|vocabulary.Retract) && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0 {
@@ -501,12 +486,9 @@ func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, b
 // span returns the accepted answer that stands in a text next to no more than
 // ExtraWords words, none of which denies or offers another.
 func (c *Texts) span(s string) int {
-	folded := s
-	if !c.KeepCase {
-		folded = textmatch.Lower(s)
-	}
+	folded := c.fold(s)
 	for i, a := range c.Accepted {
-		if a.skip || a.text == "" || len(a.words) == 0 {
+		if a.text == "" || len(a.words) == 0 {
 			continue
 		}
 		before, after, ok := textmatch.FindSpan(folded, a.text)
@@ -572,15 +554,11 @@ func (c *Texts) after(q *answer.Question, s answer.Sentence, i int) bool {
 		return false
 	}
 	words := q.Words(s.Text)
-	if c.Accepted[i].polar != 0 {
-		for _, w := range words {
-			if q.Is(w, vocabulary.Yes|vocabulary.No) && len(words) < minExplains+1 {
-				return false
-			}
-		}
-		return !q.Retracts(words) && len(words) >= minExplains
+	if c.Accepted[i].polar {
+		again := len(words) <= minExplains && slices.ContainsFunc(words, func(w answer.Word) bool { return q.Is(w, vocabulary.Yes|vocabulary.No) })
+		return !again && !q.Retracts(words) && len(words) >= minExplains
 	}
-	return len(words) > minExplains && !q.Retracts(words) && !strings.HasSuffix(s.Text, "?") && q.Opposes(nil, words) == nil && !c.restates(q, s.Text, words)
+	return len(words) > minExplains && !q.Retracts(words) && !strings.HasSuffix(s.Text, "?") && !q.Opposes(nil, words) && !c.restates(q, s.Text, words)
 }
 
 // restates reports whether a sentence says again what something is: it has words of the
@@ -615,10 +593,5 @@ func (c *Texts) echoes(q *answer.Question, s answer.Sentence) bool {
 
 // idle reports whether a line only takes leave.
 func (c *Texts) idle(q *answer.Question, l answer.Line) bool {
-	for _, s := range l.Sentences {
-		if !q.Courteous(s.Words) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.Sentences, func(s answer.Sentence) bool { return !q.Courteous(s.Words) })
 }

@@ -105,22 +105,19 @@ func (l *listing) compound(k, end int) bool {
 
 // power skips the power of a unit: ^2, ^{-1}, squared.
 func (l *listing) power(k, end int) int {
-	if k < end && (l.words[k].Text == "squared" || l.words[k].Text == "cubed") {
-		return k + 1
-	}
-	if k >= end || l.words[k].Sign() != '^' && !l.words[k].OneOf("⁻¹²³") {
-		if k < end && (l.words[k].Sign() == '-' || l.words[k].Sign() == '−') && k+1 < end && l.words[k].Start == l.words[k-1].End && l.words[k+1].Kind == vocabulary.Digits {
-			return k + 2
-		}
+	if k >= end {
 		return k
 	}
-	for k < end {
-		w := l.words[k]
-		if w.Kind == vocabulary.Digits && len(w.Text) <= 2 || w.OneOf("^{}-−⁻¹²³") {
-			k++
-			continue
-		}
-		break
+	switch w := l.words[k]; {
+	case w.Text == "squared" || w.Text == "cubed":
+		return k + 1
+	case w.OneOf("-−") && k+1 < end && w.Start == l.words[k-1].End && l.words[k+1].Kind == vocabulary.Digits:
+		return k + 2
+	case !w.OneOf("^⁻¹²³"):
+		return k
+	}
+	for k < end && (l.words[k].Kind == vocabulary.Digits && len(l.words[k].Text) <= 2 || l.words[k].OneOf("^{}-−⁻¹²³")) {
+		k++
 	}
 	return k
 }
