@@ -102,7 +102,7 @@ func check(row family.Row) (out []family.Problem) {
 				Fix: "eval.match.type math wants LaTeX, such as \\frac{3}{4} or (-\\infty, 3]"})
 		}
 	}
-	if _, err := newKey(row.Eval["accepted_answers"], row.Eval["tolerance"], row.Eval["match"]); err != nil && len(out) == 0 {
+	if _, err := newKey(row.Eval["accepted_answers"], row.Eval["tolerance"], row.Eval["match"], "", ""); err != nil && len(out) == 0 {
 		out = append(out, family.Problem{Path: []string{"eval"}, Message: "cannot be scored: " + err.Error()})
 	}
 	return out

@@ -88,11 +88,8 @@ func (r gsmRow) solutions() map[string]gsmSolution {
 // newTestKey makes a key of a row's values in JSON; "" is an absent one.
 func newTestKey(t testing.TB, accepted, tolerance, match, question string) *key {
 	t.Helper()
-	k, err := newKey(jsontext.Value(accepted), jsontext.Value(tolerance), jsontext.Value(match))
+	k, err := newKey(jsontext.Value(accepted), jsontext.Value(tolerance), jsontext.Value(match), question, "")
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.ask(question, ""); err != nil {
 		t.Fatal(err)
 	}
 	return k

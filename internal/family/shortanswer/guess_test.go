@@ -59,11 +59,8 @@ func TestTwoAnswersPassForOneAtMost(t *testing.T) {
 
 func matches(t *testing.T, question, format, answer, candidate string) bool {
 	t.Helper()
-	k, err := newKey([]byte(fmt.Sprintf("[%q]", answer)), nil, nil)
+	k, err := newKey([]byte(fmt.Sprintf("[%q]", answer)), nil, nil, question, format)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.ask(question, format); err != nil {
 		t.Fatal(err)
 	}
 	return k.Match(candidate).Outcome == verdict.Passed

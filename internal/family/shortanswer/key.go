@@ -75,8 +75,9 @@ type key struct {
 	question  *answer.Question
 }
 
-// newKey reads the hidden values of a row; tolerance and match may be absent.
-func newKey(answers, tolerance, rules jsontext.Value) (*key, error) {
+// newKey reads the hidden values of a row, of which tolerance and match may be absent, and
+// the question, whose words may stand next to an answer, with the format that it asks for.
+func newKey(answers, tolerance, rules jsontext.Value, question, format string) (*key, error) {
 	k := &key{extra: defaultExtraWords, in: vocabulary.Every, options: answer.Options{ColonA: true}}
 	if err := k.readMatch(rules); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func newKey(answers, tolerance, rules jsontext.Value) (*key, error) {
 		}
 		k.tolerance = n.Rat()
 	}
-	return k, k.ask("", "")
+	return k, k.ask(question, format)
 }
 
 func (k *key) readMatch(v jsontext.Value) error {
@@ -142,13 +143,7 @@ func (k *key) readMatch(v jsontext.Value) error {
 
 func (k *key) readAnswer(v jsontext.Value) (accepted, error) {
 	text := string(v)
-	switch v.Kind() {
-	case '0':
-	case '"':
-		if err := json.Unmarshal(v, &text); err != nil {
-			return accepted{}, errNoAnswers
-		}
-	default:
+	if v.Kind() != '0' && (v.Kind() != '"' || json.Unmarshal(v, &text) != nil) {
 		return accepted{}, errNoAnswers
 	}
 	a := accepted{text: text}
@@ -163,8 +158,7 @@ func (k *key) readAnswer(v jsontext.Value) (accepted, error) {
 	return a, nil
 }
 
-// ask gives the key the question, whose words may stand next to an answer, and the
-// format that it asks for. It fails for a pattern that is none.
+// ask prepares the readers of answers to a question. It fails for a pattern that is none.
 func (k *key) ask(question, format string) error {
 	k.question = answer.Ask(question, format, k.in)
 	k.texts = &compare.Texts{KeepCase: k.keepCase, ExtraWords: k.extra}
@@ -178,7 +172,6 @@ func (k *key) ask(question, format string) error {
 	}
 	k.numbers = compare.NewNumbers(k.question, k.tolerance != nil)
 	k.members = &compare.Members{Texts: k.texts, Tolerance: k.tolerance}
-	k.texts.Accepted = nil
 	for _, a := range k.accepted {
 		t, err := k.texts.NewText(a.text, k.question)
 		if err != nil {

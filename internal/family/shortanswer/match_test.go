@@ -303,12 +303,12 @@ func TestNewKeyRefuses(t *testing.T) {
 		{`["x"]`, "", `{"type": "span", "max_extra_words": -1}`, errExtraWords},
 	}
 	for _, tt := range tests {
-		_, err := newKey(jsontext.Value(tt.accepted), jsontext.Value(tt.tolerance), jsontext.Value(tt.match))
+		_, err := newKey(jsontext.Value(tt.accepted), jsontext.Value(tt.tolerance), jsontext.Value(tt.match), "", "")
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s %s %s: error %v, want %v", tt.accepted, tt.tolerance, tt.match, err, tt.want)
 		}
 	}
-	if _, err := newKey(jsontext.Value(`["x"]`), nil, jsontext.Value(`{"type": "text", "Marker": "x"}`)); err == nil {
+	if _, err := newKey(jsontext.Value(`["x"]`), nil, jsontext.Value(`{"type": "text", "Marker": "x"}`), "", ""); err == nil {
 		t.Error("an unknown member of match is accepted")
 	}
 }

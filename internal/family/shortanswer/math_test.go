@@ -23,11 +23,8 @@ func TestStatedExpressions(t *testing.T) {
 		`\boxed{5} or \boxed{6}`: "", `2\boxed{5}`: "", `\boxed{5}^2`: "", `\boxed{5}!`: "", `\sqrt{\boxed{5}}`: "", `\frac{\boxed{1}}{2}`: "", `\frac{1}{\boxed{2}}`: "", `x^{\boxed{2}}`: "", `(\boxed{2}, 3)`: "", `\boxed{5} million`: "", `\boxed{5} is wrong`: "",
 		`The answer is not \boxed{5}.`: "", `\boxed{5} = 6`: "", "3 - \\boxed{5}": "", `+\boxed{5} - 2`: "", "": "",
 	} {
-		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math"}`))
+		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math"}`), "How many bad workers must I find?", "")
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := k.ask("How many bad workers must I find?", ""); err != nil {
 			t.Fatal(err)
 		}
 		j, err := newMathJudge(k, []string{"5"}, mathmatch.New(family.Resources{}), family.Case{})
@@ -49,7 +46,7 @@ func TestSilentExpressions(t *testing.T) {
 		`\frac{1}{2}`: false, `It is $\frac{1}{2}$.`: false, "Answer: nothing of what was said above, and of all that there is to say about it": false, `\boxed{5} or \boxed{6}`: false, "": false,
 		"I threw the two coins for a long while, and of all of those throws $\\frac{1}{2}$ came out as asked, give or take.": true,
 	} {
-		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math", "extract": "judge"}`))
+		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math", "extract": "judge"}`), "How many bad workers must I find?", "")
 		if err != nil {
 			t.Fatal(err)
 		}

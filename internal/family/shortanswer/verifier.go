@@ -51,16 +51,13 @@ func readRow(c family.Case, comparer *mathmatch.Comparer) (textmatch.Scorer, err
 	}
 	tolerance, _ := v.Get("tolerance")
 	match, _ := v.Get("match")
-	k, err := newKey(accepted.Value, tolerance.Value, match.Value)
-	if err != nil {
-		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), err)
-	}
 	question, _ := v.Get("question")
 	text, _ := question.Text()
 	format, _ := v.Get("answer_format")
 	hint, _ := format.Text()
-	if err := k.ask(text, hint); err != nil {
-		return nil, err
+	k, err := newKey(accepted.Value, tolerance.Value, match.Value, text, hint)
+	if err != nil {
+		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), err)
 	}
 	if k.rule == byMath {
 		return newMathJudge(k, golds(accepted.Value), comparer, c)
