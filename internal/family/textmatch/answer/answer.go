@@ -23,6 +23,7 @@ package answer
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"securebench/internal/family/textmatch"
@@ -57,9 +58,8 @@ type Statement struct {
 	// Before and After are the rest of the sentence that a form stands in. Before a mark
 	// that is what precedes it.
 	Before, After string
-	// Chosen says that it follows a verb such as "choose" rather than a mark, and Praised
-	// that it precedes one or its praise: "25 is the answer".
-	Chosen, Praised bool
+	// Praised says that it precedes a mark or its praise: "25 is the answer".
+	Praised bool
 	// Weak says that nothing links the mark to it: "answer B".
 	Weak bool
 	// Denied says that what stands before the mark denies or changes what it leads to.
@@ -181,14 +181,12 @@ func (r *reader) line(source string) {
 	}
 	words := r.Question.Words(p.text)
 	for _, span := range sentences(p.text, r.o.Labels) {
-		for len(words) > 0 && words[0].Start < span.Start {
-			words = words[1:]
-		}
 		k := 0
 		for k < len(words) && words[k].Start < span.End {
 			k++
 		}
 		s := Sentence{Text: p.text[span.Start:span.End], Words: words[:k:k], start: span.Start}
+		words = words[k:]
 		s.Raw = p.raw(body, span.Start, span.End)
 		before := len(r.Statements)
 		r.sentence(&s, p, body, n)
@@ -268,12 +266,7 @@ func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
 
 // lists reports whether the words between two forms only join them: a comma, or "and".
 func (q *Question) lists(between []Word) bool {
-	for _, w := range between {
-		if !q.Is(w, vocabulary.And) && w.Sign() != ',' && w.Sign() != ';' {
-			return false
-		}
-	}
-	return len(between) > 0
+	return len(between) > 0 && !slices.ContainsFunc(between, func(w Word) bool { return !q.Is(w, vocabulary.And) && !w.OneOf(",;") })
 }
 
 // list makes a statement that of a list with what another one states, which follows it.
@@ -323,6 +316,7 @@ func encloseForms(s string) string {
 	return b.String()
 }
 
+// oneLine writes spaces for line breaks.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if textmatch.IsLineBreak(r) {

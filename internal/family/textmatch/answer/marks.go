@@ -3,6 +3,8 @@ package answer
 import (
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"securebench/internal/family/textmatch/vocabulary"
 )
@@ -13,21 +15,21 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 	q := r.Question
 	end := s.start + len(s.Text)
 	first := len(r.Statements)
-	add := func(st found, start int) {
+	add := func(st Statement, from, start int) { // from is where its mark begins
 		if n := len(r.Statements); n > first && !r.Statements[n-1].Praised {
 			last := &r.Statements[n-1]
-			last.Text = strings.TrimSpace(strings.TrimSuffix(last.Text, strings.TrimSpace(p.text[st.from:end])))
+			last.Text = strings.TrimSpace(strings.TrimSuffix(last.Text, strings.TrimSpace(p.text[from:end])))
 			last.Rest = last.Text
 			last.Raw = last.Text
 		}
 		st.Line = line
-		r.Statements = append(r.Statements, r.led(p, source, st.Statement, start, end))
+		r.Statements = append(r.Statements, r.led(p, source, st, start, end))
 	}
 	tried := 0
 	for i := 0; i < len(s.Words); i++ {
 		w := s.Words[i]
-		declared := r.declared(s, p, i)
-		if declared || q.Is(w, vocabulary.Answer|vocabulary.Choose) {
+		declared := r.o.mark(p.text[w.Start:])
+		if declared > 0 || q.Is(w, vocabulary.Answer|vocabulary.Choose) {
 			tried++
 		}
 		switch {
@@ -35,20 +37,20 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 			r.Statements, s.Void = r.Statements[:first], true
 			return
 		case r.o.ColonA && i == 0 && s.start == 0 && w.Text == "a" && len(s.Words) > 2 && s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
-			add(found{Statement: Statement{Rank: Marked}, from: w.Start}, s.Words[1].End)
+			add(Statement{Rank: Marked}, w.Start, s.Words[1].End)
 			i = 1
-		case declared:
-			add(found{Statement: Statement{Rank: Marked}, from: w.Start}, p.declaredEnd(s, i, r.o))
+		case declared > 0:
+			add(Statement{Rank: Marked}, w.Start, w.Start+declared)
 		case q.Is(w, vocabulary.Answer):
-			if st, start, ok := r.marked(s, p, i); ok {
-				add(st, start)
+			if st, from, start, ok := r.marked(s, p, i); ok {
+				add(st, from, start)
 			} else if !st.Praised {
 				s.Void = true
 			}
 		case r.o.Labels && q.Is(w, vocabulary.Choose) && !q.Is(w, vocabulary.Answer):
 			k, _ := r.link(s.Words, i+1)
 			if k < len(s.Words) && q.Prefix(s.Words[:i]) {
-				add(found{Statement: Statement{Rank: Unmarked, Chosen: true}, from: w.Start}, s.Words[k].Start)
+				add(Statement{Rank: Unmarked}, w.Start, s.Words[k].Start)
 			}
 		}
 	}
@@ -61,62 +63,35 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 // maxMarks is the most marks of a sentence; one with more states nothing.
 const maxMarks = 32
 
-// found is a statement and where its mark begins.
-type found struct {
-	Statement
-	from int
-}
-
-// declared reports whether a mark of the pack begins at the word.
-func (r *reader) declared(s *Sentence, p plain, i int) bool {
-	return r.o.mark(p.text[s.Words[i].Start:]) > 0
-}
-
-// mark returns the length of the longest mark of the pack that a text begins with.
+// mark returns the length of the longest mark of the pack that a text begins with, in any
+// case of the letters of ASCII, and of the signs that link it; or 0.
 func (o Options) mark(s string) (n int) {
 	for _, m := range o.Marks {
-		if len(m) > n && beginsASCII(s, m) {
+		if len(m) > n && len(m) <= len(s) && lowerASCII(s[:len(m)]) == lowerASCII(m) {
 			n = len(m)
 		}
 	}
-	return n
+	if n == 0 {
+		return 0
+	}
+	return len(s) - len(strings.TrimLeft(s[n:], " :="))
 }
 
-// declaredEnd returns where the mark of a pack that begins at the word ends.
-func (p plain) declaredEnd(s *Sentence, i int, o Options) int {
-	at := s.Words[i].Start
-	for at += o.mark(p.text[at:]); at < len(p.text) && strings.IndexByte(" :=", p.text[at]) >= 0; {
-		at++
-	}
-	return at
-}
-
-// beginsASCII reports whether a text begins with another one, whatever the case of the
-// letters of ASCII: of those only, so that offsets stay.
-func beginsASCII(s, head string) bool {
-	if len(s) < len(head) {
-		return false
-	}
-	lower := func(c byte) byte {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return unicode.ToLower(r)
 		}
-		return c
-	}
-	for i := range len(head) {
-		if lower(s[i]) != lower(head[i]) {
-			return false
-		}
-	}
-	return true
+		return r
+	}, s)
 }
 
-// marked reads the noun of a mark at the word i, and returns what it leads to and where
-// that starts. It reports false where it leads to nothing, because no link follows or
+// marked reads the noun of a mark at the word i, and returns what it leads to, and where
+// the mark and that start. It reports false where it leads to nothing, because no link follows or
 // because the words before it deny it.
-func (r *reader) marked(s *Sentence, p plain, i int) (found, int, bool) {
+func (r *reader) marked(s *Sentence, p plain, i int) (st Statement, from, start int, ok bool) {
 	q, words := r.Question, s.Words
-	st := found{Statement: Statement{Rank: Marked}, from: words[i].Start}
+	st.Rank = Marked
 	head := i // where the noun and its adjectives begin
 	for head > 0 && q.Is(words[head-1], vocabulary.Final|vocabulary.Option) && !q.Is(words[head-1], vocabulary.Link) {
 		head--
@@ -124,27 +99,23 @@ func (r *reader) marked(s *Sentence, p plain, i int) (found, int, bool) {
 	if slices.ContainsFunc(words[head:i+1], isLast) {
 		st.Rank = Final
 	}
-	st.from = words[head].Start
 	if q.endsIn(words, i) {
 		st.Praised = true // "25 is the answer"
-		return st, 0, false
+		return st, 0, 0, false
 	}
 	k, linked := r.link(words, i+1)
 	if k == len(words) {
-		return st, 0, false
+		return st, 0, 0, false
 	}
-	if !linked {
-		st.Weak = true
-		if !r.weak(words, head, k) {
-			return st, 0, false
-		}
+	if st.Weak = !linked; st.Weak && !r.weak(words, head, k) {
+		return st, 0, 0, false
 	}
 	colon := i+1 < len(words) && words[i+1].Sign() == ':'
 	if !q.Prefix(words[:head]) && (!colon || head > 0 && !parts(words[head-1].Sign())) {
-		return st, 0, false
+		return st, 0, 0, false
 	}
 	st.Before = p.text[s.start:words[head].Start]
-	return st, words[k].Start, true
+	return st, words[head].Start, words[k].Start, true
 }
 
 // isLast reports whether a word says that an answer is the last one.

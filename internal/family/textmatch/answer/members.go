@@ -1,8 +1,9 @@
 package answer
 
 import (
+	"bytes"
+	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -63,28 +64,13 @@ func (r *reader) answers(object string) ([]string, bool) {
 		items, ok := elements(v)
 		return items, ok && len(items) == 1
 	}
-	d = jsontext.NewDecoder(strings.NewReader(string(v)), jsontext.AllowDuplicateNames(true))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, false
-	}
 	var out, all []string
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, false
-		}
-		said := name.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, false
-		}
-		text, ok := scalar(value)
-		if !ok {
-			continue
-		}
-		all = append(all, text)
-		if r.names(said) {
-			out = append(out, text)
+	for member := range slices.Chunk(values(v), 2) {
+		if text, ok := scalar(member[1]); ok {
+			all = append(all, text)
+			if name, _ := scalar(member[0]); r.names(name) {
+				out = append(out, text)
+			}
 		}
 	}
 	if out == nil && len(all) == 1 {
@@ -95,18 +81,9 @@ func (r *reader) answers(object string) ([]string, bool) {
 
 // names reports whether a member's name says that it is the answer.
 func (r *reader) names(name string) bool {
-	name = strings.Map(func(c rune) rune {
-		if c == '_' || c == '-' {
-			return ' '
-		}
-		return unicode.ToLower(c)
-	}, name)
-	for _, w := range Words(name) {
-		if r.Question.Is(w, vocabulary.Answer|vocabulary.Choose|vocabulary.Option) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(Words(strings.ReplaceAll(name, "_", " ")), func(w Word) bool {
+		return r.Question.Is(w, vocabulary.Answer|vocabulary.Choose|vocabulary.Option)
+	})
 }
 
 // scalar returns a string, number, truth value or list of them as text.
@@ -124,16 +101,9 @@ func scalar(v jsontext.Value) (string, bool) {
 	return "", false
 }
 
+// elements returns the elements of a list that has no other list or object.
 func elements(v jsontext.Value) (out []string, ok bool) {
-	d := jsontext.NewDecoder(strings.NewReader(string(v)))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, false
-	}
-	for d.PeekKind() != ']' {
-		item, err := d.ReadValue()
-		if err != nil {
-			return nil, false
-		}
+	for _, item := range values(v) {
 		text, ok := scalar(item)
 		if !ok || item.Kind() == '[' {
 			return nil, false
@@ -141,4 +111,17 @@ func elements(v jsontext.Value) (out []string, ok bool) {
 		out = append(out, text)
 	}
 	return out, true
+}
+
+// values returns what a list holds that was read, or the names and values of an object in
+// turn.
+func values(v jsontext.Value) (out []jsontext.Value) {
+	d := jsontext.NewDecoder(bytes.NewReader(v), jsontext.AllowDuplicateNames(true))
+	_, err := d.ReadToken()
+	for err == nil && d.PeekKind() != ']' && d.PeekKind() != '}' {
+		var item jsontext.Value
+		item, err = d.ReadValue()
+		out = append(out, item.Clone())
+	}
+	return out
 }
