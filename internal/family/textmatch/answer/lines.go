@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -62,7 +63,7 @@ func startsValue(s string) bool {
 // cutBullet removes the bullet or the number of an item of a list from a line. A hyphen
 // before a number may be its sign and stays.
 func cutBullet(line string) string {
-	mark := bullet.FindString(line)
+	mark := Bullet.FindString(line)
 	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(line[len(mark):], " *_`\"'“‘([{"))
 	if unicode.IsLetter(r) || unicode.Is(unicode.Co, r) && mark != "- " {
 		return line[len(mark):]
@@ -70,16 +71,14 @@ func cutBullet(line string) string {
 	return line
 }
 
-var bullet = lazyregexp.New(`^([*•–‣▪-]|[0-9]{1,2}[.)]) `)
+// Bullet is the bullet or the number of an item of a list at the start of a line.
+var Bullet = lazyregexp.New(`^([*•–‣▪-]|[0-9]{1,2}[.)]) `)
 
 // sentences returns where the sentences of a plain line begin and end. A sentence ends
 // after . ! ? and what closes with them, before a space, and does not end within a form.
 // A full stop does not end one before a small letter or after an abbreviation, nor,
 // unless letters are labels, after an initial as in "J. Smith".
 func sentences(line string, labels bool) []textmatch.Span {
-	if !strings.ContainsRune(line, openBox) && !strings.ContainsRune(line, openTag) && !strings.ContainsRune(line, openFinal) {
-		return textmatch.Sentences(line, labels)
-	}
 	masked, depth := []byte(line), 0
 	for i, r := range line {
 		_, opens := formRank[r]
@@ -148,14 +147,13 @@ func leads(q *Question, line string) (lead, unfinished bool) {
 	tail := Plain(body[max(0, len(body)-maxLead):])
 	words := Words(tail)
 	n := len(words)
-	colon := false
-	for n > 0 && (words[n-1].Sign() == ':' || words[n-1].Sign() == '#' || words[n-1].Sign() == '*') {
+	for n > 0 && words[n-1].OneOf(":#*") {
 		n--
-		colon = true
 	}
 	if n == 0 {
 		return false, false
 	}
+	colon := n < len(words)
 	last := words[n-1]
 	switch {
 	case q.Is(last, vocabulary.Answer):
@@ -166,11 +164,7 @@ func leads(q *Question, line string) (lead, unfinished bool) {
 	case colon && q.Is(last, vocabulary.Option) && n <= 3:
 		return !strings.HasSuffix(last.Text, "s"), false
 	case q.Is(last, vocabulary.Link) && (len(last.Text) > 1 || last.Kind == vocabulary.Sign): // no label
-		for _, w := range words[:n-1] {
-			if q.Is(w, vocabulary.Answer) {
-				return true, false
-			}
-		}
+		return slices.ContainsFunc(words[:n-1], func(w Word) bool { return q.Is(w, vocabulary.Answer) }), false
 	case !colon && (last.restricts(q, vocabulary.Negator|vocabulary.Or|vocabulary.Limit|vocabulary.Except) && !q.Is(last, vocabulary.Frame)):
 		return false, true
 	case !colon && last.Kind == vocabulary.Sign:
@@ -181,12 +175,9 @@ func leads(q *Question, line string) (lead, unfinished bool) {
 
 // restricts reports whether a word has one of the classes wherever it stands.
 func (w Word) restricts(q *Question, c vocabulary.Class) bool {
-	for _, m := range w.Meanings {
-		if m.Class&c != 0 && !m.Near && m.Languages&q.In != 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Meanings, func(m vocabulary.Meaning) bool {
+		return m.Class&c != 0 && !m.Near && m.Languages&q.In != 0
+	})
 }
 
 // IsDash reports whether r may be meant as a minus sign: also the hyphen is a dash.
@@ -230,10 +221,7 @@ func beginsWithMark(q *Question, line string, o Options) bool {
 		return true
 	}
 	words := Words(Plain(line[:min(len(line), 64)]))
-	for _, w := range words[:min(len(words), 5)] {
-		if q.Is(w, vocabulary.Answer|vocabulary.Conclusion) {
-			return true
-		}
-	}
-	return o.ColonA && strings.HasPrefix(line, "A:")
+	return o.ColonA && strings.HasPrefix(line, "A:") || slices.ContainsFunc(words[:min(len(words), 5)], func(w Word) bool {
+		return q.Is(w, vocabulary.Answer|vocabulary.Conclusion)
+	})
 }

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -81,15 +82,8 @@ func (q *Question) Text() string { return q.text }
 
 // Has reports whether a folded word is one of the question, in any inflection.
 func (q *Question) Has(w string) bool {
-	if q.words[w] || q.words[strings.TrimSuffix(w, "'s")] {
-		return true
-	}
-	for _, other := range q.stems[stemKey(w)] {
-		if inflected(w, other) {
-			return true
-		}
-	}
-	return false
+	return q.words[w] || q.words[strings.TrimSuffix(w, "'s")] ||
+		slices.ContainsFunc(q.stems[stemKey(w)], func(other string) bool { return inflected(w, other) })
 }
 
 // HasPair reports whether two words stand next to each other in the question.
@@ -99,10 +93,9 @@ func (q *Question) HasPair(a, b string) bool { return q.runs[a+" "+b] }
 func stemKey(w string) string {
 	n := 0
 	for i := range w {
-		if n == 3 {
+		if n++; n > 3 {
 			return w[:i]
 		}
-		n++
 	}
 	return w
 }
@@ -173,15 +166,7 @@ func (q *Question) Words(s string) []Word {
 // the question.
 func (q *Question) hasParts(w string) bool {
 	parts := strings.FieldsFunc(w, isHyphenOrSpace)
-	if len(parts) < 2 {
-		return false
-	}
-	for _, p := range parts {
-		if !q.Has(p) {
-			return false
-		}
-	}
-	return true
+	return len(parts) > 1 && !slices.ContainsFunc(parts, func(p string) bool { return !q.Has(p) })
 }
 
 // Sign is the character of a sign, or 0.

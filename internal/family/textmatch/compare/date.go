@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/lazyregexp"
@@ -30,12 +31,10 @@ func order(q *answer.Question, gold string) string {
 		return "dmy"
 	}
 	if m := digitDate.FindStringSubmatch(gold); m != nil {
-		first, _ := strconv.Atoi(m[1])
-		second, _ := strconv.Atoi(m[3])
 		switch {
-		case second > 12:
+		case number(m[3]) > 12:
 			return "mdy"
-		case first > 12:
+		case number(m[1]) > 12:
 			return "dmy"
 		}
 	}
@@ -70,11 +69,9 @@ func parseDate(s, order string) *date {
 	return spelledDate(s, order)
 }
 
+// number is the value of some digits.
 func number(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.Atoi(s)
 	return n
 }
 
@@ -98,7 +95,7 @@ func spelledDate(s, order string) *date {
 			d.year = number(w.Text)
 		case w.Kind == vocabulary.Digits && len(w.Text) <= 2 && d.day == 0:
 			d.day = number(w.Text)
-		case w.Text == "st" || w.Text == "nd" || w.Text == "rd" || w.Text == "th" || w.Text == "of" || w.Text == "the" || w.Text == "de" || w.Text == "do" || w.Text == "le":
+		case ofDates.Has(w.Text):
 		case w.In(vocabulary.Ordinal) != 0 && d.day == 0 && w.Kind != vocabulary.Digits:
 			v, _ := w.Value(vocabulary.Ordinal, vocabulary.Every)
 			d.day = number(v)
@@ -113,6 +110,9 @@ func spelledDate(s, order string) *date {
 	}
 	return &d
 }
+
+// ofDates are words within a date.
+const ofDates textmatch.List = " st nd rd th of the de do le "
 
 // A clock is a time of the day.
 type clock struct{ hour, minute, second int }

@@ -92,15 +92,10 @@ func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading[N
 	if i := strings.LastIndexAny(before, "=:"); i >= 0 {
 		before = before[i+1:]
 	}
-	touching := ""
-	for before != "" {
-		r, n := utf8.DecodeLastRuneInString(before)
-		if textmatch.IsLetterOrNumber(r) && !unicode.IsDigit(r) && r != '√' || strings.ContainsRune(".,;!?()[]\"'“”*", r) {
-			break
-		}
-		touching = string(r) + touching
-		before = before[:len(before)-n]
-	}
+	apart := strings.TrimRightFunc(before, func(r rune) bool {
+		return (!textmatch.IsLetterOrNumber(r) || unicode.IsDigit(r)) && !strings.ContainsRune(".,;!?()[]\"'“”*", r)
+	})
+	before, touching := apart, before[len(apart):]
 	if textmatch.CountWords(before, 1) > 0 && strings.HasPrefix(touching, " ") {
 		touching = strings.TrimLeft(touching, " –—-") // a dash between clauses
 	}
@@ -524,13 +519,9 @@ func (l *listing) named(words []answer.Word) bool {
 		c--
 	}
 	clause := words[c+1:]
-	kept := make([]answer.Word, 0, len(clause))
-	for _, w := range clause {
-		if utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters || w.OneOf("+-−×*/÷()^√") {
-			continue
-		}
-		kept = append(kept, w)
-	}
+	kept := slices.DeleteFunc(slices.Clone(clause), func(w answer.Word) bool {
+		return utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters || w.OneOf("+-−×*/÷()^√")
+	})
 	return l.q.Closed(kept, vocabulary.Unit) || l.calculates(clause)
 }
 
@@ -540,20 +531,16 @@ func (l *listing) counts(v numeral) bool {
 	if !l.asks.numbers[v.value.RatString()] {
 		return false
 	}
-	for i := v.from; i < v.to; i++ {
-		if l.words[i].Excused {
-			return true
-		}
+	if slices.ContainsFunc(l.words[v.from:v.to], func(w answer.Word) bool { return w.Excused }) {
+		return true
 	}
 	if v.to < len(l.words) && (l.q.HasPair(l.words[v.from].Text, l.words[v.to].Text) || l.q.HasPair(v.value.RatString(), l.words[v.to].Text)) {
 		return true
 	}
-	i := v.from - 1
-	for i >= 0 && (l.words[i].Kind == vocabulary.Sign && unicode.Is(unicode.Sc, l.words[i].Sign()) || counted.Has(l.words[i].Text)) {
+	for i := v.from - 1; i >= 0 && (unicode.Is(unicode.Sc, l.words[i].Sign()) || counted.Has(l.words[i].Text)); i-- {
 		if connectors.Has(l.words[i].Text) {
 			return true
 		}
-		i--
 	}
 	return false
 }

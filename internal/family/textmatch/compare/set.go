@@ -61,27 +61,13 @@ func (m *Members) Unmarked(r *answer.Reply) (answer.Reading[int], int) {
 	if k := len(m.Accepted); k > 1 && n+1 >= k {
 		items := make([]string, k)
 		for i, l := range r.Lines[n+1-k:] {
-			items[i] = bulletless(l.Source)
+			items[i] = answer.Plain(answer.Bullet.ReplaceAllString(l.Source, ""))
 		}
 		if m.fit(r.Question, items) && (n+1 == k || strings.HasSuffix(r.Lines[n-k].Text, ":")) {
 			return answer.Reading[int]{Finding: answer.Stated, Value: -1}, n
 		}
 	}
 	return answer.Reading[int]{Finding: answer.Nothing, Why: "the list is not the expected one"}, n
-}
-
-// bulletless returns a line without the bullet or number of an item.
-func bulletless(s string) string {
-	s = strings.TrimSpace(s)
-	for _, b := range [...]string{"- ", "* ", "• ", "– "} {
-		if rest, ok := strings.CutPrefix(s, b); ok {
-			return answer.Plain(rest)
-		}
-	}
-	if i := strings.IndexAny(s, ".)"); i > 0 && i < 3 && textmatch.DigitsEnd(s, 0) == i && strings.HasPrefix(s[i+1:], " ") {
-		return answer.Plain(s[i+2:])
-	}
-	return answer.Plain(s)
 }
 
 // Other reports whether a sentence after the list begins as one that takes it back.
@@ -144,12 +130,10 @@ func (m *Members) fits(q *answer.Question, item string) []bool {
 	text := m.Texts.normal(item)
 	out := make([]bool, len(m.Accepted))
 	for i, a := range m.Accepted {
-		switch {
-		case a.Number != nil:
+		if a.Number != nil {
 			out[i] = isNumber && a.Number.Matches(n, m.Tolerance, q)
-		case a.Text.text == "":
-		default:
-			out[i] = a.Text.text == text || a.Text.formula != "" && sameFormula(canonical(item), a.Text.formula)
+		} else {
+			out[i] = a.Text.text != "" && a.Text.text == text || a.Text.formula != "" && sameFormula(canonical(item), a.Text.formula)
 		}
 	}
 	return out
@@ -304,6 +288,5 @@ func separatorEnd(s string, i int) int {
 // inGroup reports whether the comma at s[i] is followed by exactly three
 // digits and stands after one.
 func inGroup(s string, i int) bool {
-	isDigit := func(j int) bool { return j >= 0 && j < len(s) && s[j] >= '0' && s[j] <= '9' }
-	return isDigit(i-1) && isDigit(i+1) && isDigit(i+2) && isDigit(i+3) && !isDigit(i+4)
+	return i > 0 && textmatch.IsDigit(rune(s[i-1])) && textmatch.DigitsEnd(s, i+1) == i+4
 }
