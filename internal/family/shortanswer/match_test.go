@@ -47,6 +47,10 @@ func TestMatchNumber(t *testing.T) {
 	tests := []struct{ accepted, tolerance, candidate, want string }{
 		{`[540]`, "", "He runs 3*3=9 sprints.\nA: 540", passed},
 		{`[540]`, "", "#### 540", passed},
+		{`[0.5]`, "", "Answer: ½", passed},
+		{`[2.5]`, "", "2½", passed},
+		{`[0.001]`, "", "10^{-3}", passed},
+		{`[1000]`, "", "10^{-3}", wrong},
 		{`["540"]`, "", "**Final Answer:** 540 meters.", ambiguous},
 		{`["540"]`, "", "**Final Answer:** 540.", passed},
 		{`["540"]`, "", "The answer is $540", ambiguous},

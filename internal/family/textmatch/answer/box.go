@@ -62,13 +62,7 @@ func findBoxes(s string) []box {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
-			n := boxStart(s[i:])
-			if n == 0 && strings.HasPrefix(s[i+1:], `\`) { // of a text in which every backslash is twice
-				if n = boxStart(s[i+1:]); n > 0 {
-					n++
-				}
-			}
-			if n > 0 {
+			if n := boxStart(s[i:]); n > 0 {
 				braces = append(braces, box{start: i, open: i + n})
 				i += n - 1
 			} else {
@@ -95,9 +89,10 @@ func findBoxes(s string) []box {
 	return out
 }
 
-// boxStart returns the length of the \boxed{ that s begins with, or 0.
+// boxStart returns the length of the \boxed{ that s begins with, or 0. In some texts every
+// backslash is twice.
 func boxStart(s string) int {
-	for _, command := range [...]string{`\boxed`, `\fbox`} {
+	for _, command := range [...]string{`\boxed`, `\fbox`, `\\boxed`, `\\fbox`} {
 		if rest, ok := strings.CutPrefix(s, command); ok && strings.HasPrefix(strings.TrimLeft(rest[:min(len(rest), 8)], " "), "{") {
 			return len(command) + strings.IndexByte(rest, '{') + 1
 		}

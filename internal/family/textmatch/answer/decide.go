@@ -179,7 +179,7 @@ func takenBack[T any](r *Reply, reader Reader[T], got Reading[T], line, last int
 	q := r.Question
 	for n := line; n < len(r.Lines); n++ {
 		for i, s := range r.Lines[n].Sentences {
-			if n == line && (last < 0 || got.Line || !r.after(last, n, i)) {
+			if n == line && (last < 0 || got.Line || i <= r.Statements[last].sentence) {
 				continue
 			}
 			if (q.Retracts(s.Words) || n == line) && reader.Other(q, s, got.Value, n == line) {
@@ -188,12 +188,6 @@ func takenBack[T any](r *Reply, reader Reader[T], got Reading[T], line, last int
 		}
 	}
 	return false
-}
-
-// after reports whether sentence i of line n follows the statement.
-func (r *Reply) after(statement, n, i int) bool {
-	st := r.Statements[statement]
-	return st.Line < n || st.Line == n && i > st.sentence
 }
 
 // Stated returns what a reply states as text, for a judge of the pack: what the statements
