@@ -35,7 +35,7 @@ func (s *scorer) judge(ctx context.Context) error {
 	if !ok {
 		return errors.New("what judges reads no text")
 	}
-	v, err := j.Judge(ctx, s.inWords(s.got))
+	v, err := j.Judge(ctx, s.inWords(s.got), false)
 	if err == nil {
 		s.judged = &v
 	}

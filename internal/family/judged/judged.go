@@ -78,7 +78,7 @@ func (s scorer) Match(candidate string) family.Verdict {
 
 // Judge asks the judge. Reasoning blocks and stop tokens of a chat model are not part of
 // the candidate.
-func (s scorer) Judge(ctx context.Context, candidate string) (family.Verdict, error) {
+func (s scorer) Judge(ctx context.Context, candidate string, _ bool) (family.Verdict, error) {
 	if s.judge == nil {
 		return s.Match(candidate), nil
 	}

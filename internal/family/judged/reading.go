@@ -59,17 +59,13 @@ type listener struct {
 	question judge.Question // without the candidate
 }
 
-var _ textmatch.CutJudge = listener{}
+var _ textmatch.Judge = listener{}
 
-// JudgeCutOff decides by the rule alone: what is cut off might have gone on.
-func (l listener) JudgeCutOff(ctx context.Context, candidate string) (family.Verdict, error) {
-	return textmatch.Score(ctx, l.Listener, candidate, true)
-}
-
-// Judge decides by the rule, and has the judge read what states nothing by it.
-func (l listener) Judge(ctx context.Context, candidate string) (family.Verdict, error) {
-	v, err := textmatch.Score(ctx, l.Listener, candidate, false)
-	if err != nil || v.Outcome != verdict.Failed || !l.Silent(candidate) {
+// Judge decides by the rule, and has the judge read what states nothing by it. About what
+// was cut off the rule decides alone: it might have gone on.
+func (l listener) Judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
+	v, err := textmatch.Score(ctx, l.Listener, candidate, cut)
+	if err != nil || cut || v.Outcome != verdict.Failed || !l.Silent(candidate) {
 		return v, err
 	}
 	q := l.question

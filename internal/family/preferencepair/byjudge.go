@@ -61,19 +61,10 @@ func newByJudge(j judge.Judge, c family.Case, s scorer) (textmatch.Scorer, error
 	return byJudge{s, j, q, [2]string{a.text, b.text}, allowsTie(c.Evaluator)}, err
 }
 
-var _ textmatch.CutJudge = byJudge{}
+var _ textmatch.Judge = byJudge{}
 
 // Judge asks which candidate is right, unless the agent's texts give no verdict.
-func (p byJudge) Judge(ctx context.Context, text string) (family.Verdict, error) {
-	return p.decide(ctx, text, false)
-}
-
-// JudgeCutOff does so for texts that were cut off.
-func (p byJudge) JudgeCutOff(ctx context.Context, text string) (family.Verdict, error) {
-	return p.decide(ctx, text, true)
-}
-
-func (p byJudge) decide(ctx context.Context, text string, cut bool) (family.Verdict, error) {
+func (p byJudge) Judge(ctx context.Context, text string, cut bool) (family.Verdict, error) {
 	given := func(right compare.Set) family.Verdict {
 		p.right = right
 		v := p.match(text, cut)

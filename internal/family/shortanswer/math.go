@@ -23,7 +23,7 @@ type mathJudge struct {
 	c        family.Case
 }
 
-var _ textmatch.CutJudge = (*mathJudge)(nil)
+var _ textmatch.Judge = (*mathJudge)(nil)
 
 // newMathJudge reads the golds of a row with eval.match {type: math}.
 func newMathJudge(k *key, golds []string, comparer *mathmatch.Comparer, c family.Case) (*mathJudge, error) {
@@ -35,21 +35,7 @@ func newMathJudge(k *key, golds []string, comparer *mathmatch.Comparer, c family
 }
 
 // Judge finds the expression that a candidate states and has it compared.
-func (j *mathJudge) Judge(ctx context.Context, candidate string) (family.Verdict, error) {
-	return j.judge(ctx, candidate, false)
-}
-
-// JudgeCutOff does so for a candidate that was cut off.
-func (j *mathJudge) JudgeCutOff(ctx context.Context, candidate string) (family.Verdict, error) {
-	return j.judge(ctx, candidate, true)
-}
-
-// Silent reports whether a reply states no expression.
-func (j *mathJudge) Silent(candidate string) bool {
-	return answer.Silent(j.read(candidate), expressions{})
-}
-
-func (j *mathJudge) judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
+func (j *mathJudge) Judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
 	metadata := j.metadata(candidate)
 	metadata["library"] = mathLibrary()
 	stated, reason, message := j.stated(candidate, cut)
@@ -70,6 +56,11 @@ func (j *mathJudge) judge(ctx context.Context, candidate string, cut bool) (fami
 	}
 	metadata["match_strategy"], metadata["matched_answer_index"] = "math", r.Index
 	return textmatch.Pass(metadata), nil
+}
+
+// Silent reports whether a reply states no expression.
+func (j *mathJudge) Silent(candidate string) bool {
+	return answer.Silent(j.read(candidate), expressions{})
 }
 
 // mathLibrary names what compares, for records.

@@ -22,15 +22,8 @@ type Scorer interface {
 // that the engine or this process failed and the attempt can be retried.
 type Judge interface {
 	Scorer
-	// Judge decides about a candidate in the place of Match.
-	Judge(ctx context.Context, candidate string) (family.Verdict, error)
-}
-
-// A CutJudge is a [Judge] that decides otherwise about an answer that was cut off.
-type CutJudge interface {
-	Judge
-	// JudgeCutOff decides about such a candidate in the place of Judge.
-	JudgeCutOff(ctx context.Context, candidate string) (family.Verdict, error)
+	// Judge decides about a candidate in the place of Match. Cut says that it was cut off.
+	Judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error)
 }
 
 // Cut is a [Scorer] that decides otherwise about an answer that was cut off, because it
@@ -49,11 +42,8 @@ type Listener interface {
 
 // Score has a scorer decide about a candidate. Cut says that it was cut off.
 func Score(ctx context.Context, s Scorer, candidate string, cut bool) (family.Verdict, error) {
-	if j, ok := s.(CutJudge); ok && cut {
-		return j.JudgeCutOff(ctx, candidate)
-	}
 	if j, ok := s.(Judge); ok {
-		return j.Judge(ctx, candidate)
+		return j.Judge(ctx, candidate, cut)
 	}
 	if c, ok := s.(Cut); ok && cut {
 		return c.MatchCutOff(candidate), nil

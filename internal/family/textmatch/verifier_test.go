@@ -78,7 +78,7 @@ func TestVerifierStopsWhenCancelled(t *testing.T) {
 // judging passes what is long enough, and fails as an engine does on "broken".
 type judging struct{ echo }
 
-func (judging) Judge(_ context.Context, candidate string) (family.Verdict, error) {
+func (judging) Judge(_ context.Context, candidate string, _ bool) (family.Verdict, error) {
 	if candidate == "broken" {
 		return family.Verdict{}, errors.New("no engine")
 	}
