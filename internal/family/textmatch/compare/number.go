@@ -59,16 +59,14 @@ func NewNumbers(q *answer.Question, loose bool) Numbers {
 }
 
 // same reports whether two numbers are the same answer.
-func (x Number) same(y Number) bool {
-	if x.percent != y.percent {
-		hundred := big.NewRat(100, 1)
-		if x.percent {
-			x.value = new(big.Rat).Quo(x.value, hundred)
-		} else {
-			y.value = new(big.Rat).Quo(y.value, hundred)
-		}
+func (n Number) same(other Number) bool {
+	a, b := n.value, other.value
+	if hundredth := big.NewRat(1, 100); n.percent && !other.percent {
+		a = new(big.Rat).Mul(a, hundredth)
+	} else if other.percent && !n.percent {
+		b = new(big.Rat).Mul(b, hundredth)
 	}
-	return x.value.Cmp(y.value) == 0 && (x.currency == y.currency || x.currency == "" || y.currency == "")
+	return a.Cmp(b) == 0 && (n.currency == other.currency || n.currency == "" || other.currency == "")
 }
 
 // Read reads the number that a statement gives.
