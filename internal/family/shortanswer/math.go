@@ -172,6 +172,10 @@ func frames(q *answer.Question, text string) bool {
 	return words > 0
 }
 
+// maxSentence is the most bytes of a sentence in which an expression is looked for behind a
+// link: the work grows with the square.
+const maxSentence = 4096
+
 // sentence reads a sentence, or what of one follows a mark: its last formula, or what
 // follows its last link, where all that stands before it is understood. Whether what
 // stands behind it is a unit is for [mathmatch.Key] to say.
@@ -183,20 +187,23 @@ func sentence(q *answer.Question, raw string) answer.Reading[string] {
 	if n := len(found); n > 0 {
 		last = found[n-1]
 	}
-	formula, after := raw[last[0]:last[1]], raw[last[1]:]
+	formula, behind := raw[last[0]:last[1]], raw[last[1]:]
 	if formula != "" && closed(raw[:last[0]]) {
-		if closed(after) {
+		if closed(behind) {
 			return stated(formula)
 		}
-		if !strings.ContainsAny(after, `=0123456789`) {
-			return stated(undelimited(formula) + `\text{` + answer.Plain(after) + "}")
+		if !strings.ContainsAny(behind, `=0123456789`) {
+			return stated(undelimited(formula) + `\text{` + answer.Plain(behind) + "}")
 		}
 	}
-	plain := answer.Plain(raw)
+	if len(raw) > maxSentence {
+		return stated(raw)
+	}
+	plain, after := answer.PlainAfter(raw)
 	words := q.Words(plain)
 	for i := len(words) - 1; i > 0; i-- {
 		if w := words[i]; w.Kind == vocabulary.Letters && q.Is(w, vocabulary.Link) && q.Closed(words[:i], vocabulary.Harmless) {
-			if rest, ok := following(raw, plain[w.Start:w.End], plain[w.End:]); ok {
+			if rest := after(w.End); answer.Plain(rest) == strings.TrimSpace(plain[w.End:]) {
 				return stated(undelimited(rest))
 			}
 		}
@@ -206,19 +213,6 @@ func sentence(q *answer.Question, raw string) answer.Reading[string] {
 
 // undelimited is a text without the delimiters of its formulas.
 func undelimited(s string) string { return formulas.ReplaceAllString(s, " $1$2$3$4 ") }
-
-// following returns what follows a word of a text as it was written; without typesetting
-// that is the rest.
-func following(raw, word, rest string) (string, bool) {
-	for end := len(raw); ; {
-		if end = strings.LastIndex(raw[:end], word); end < 0 {
-			return "", false
-		}
-		if tail := raw[end+len(word):]; answer.Plain(tail) == strings.TrimSpace(rest) {
-			return tail, true
-		}
-	}
-}
 
 // lastSaid is the last sentence of a line but for courtesies, if no other one has a value,
 // else the line.

@@ -1,6 +1,7 @@
 package shortanswer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,6 +35,25 @@ func TestStatedExpressions(t *testing.T) {
 		got, reason, _ := j.stated(reply, false)
 		if want == "" && reason == "" || want != "" && !mathmatch.Same(got, want) {
 			t.Errorf("%s states %q (%s), want %q", reply, got, reason, want)
+		}
+	}
+}
+
+// TestLongSentences reads sentences with as many links and as much typesetting as fit into
+// a line. What a sentence may cost once, it may not cost for each of them.
+func TestLongSentences(t *testing.T) {
+	t.Parallel()
+	k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math"}`), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := newMathJudge(k, []string{"5"}, mathmatch.New(family.Resources{}), family.Case{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{maxSentence / 8, 1 << 14} {
+		if got, _, _ := j.stated(strings.Repeat("is *a* _", n), false); got == "5" {
+			t.Errorf("%d times: it states %q", n, got)
 		}
 	}
 }

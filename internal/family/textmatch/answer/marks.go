@@ -341,12 +341,17 @@ func (r *reader) praised(s *Sentence, p plain, source string, line int) {
 	}
 }
 
+// maxPraise is the most words that call a value right: each link may begin them.
+const maxPraise = 40
+
 // praise reports whether the words after a value, from a link on, call it right and say
 // nothing else, and with which rank.
 func (q *Question) praise(words []Word, labels bool) (Rank, bool) {
 	rank, right := Unmarked, false
 	for k, w := range words {
 		switch {
+		case k == maxPraise:
+			return 0, false
 		case parts(w.Sign()) && w.Sign() != ':', k > 0 && q.Is(w, vocabulary.Reason):
 			return rank, right && (labels || rank == Marked)
 		case w.OneOf("*_`\"')"):

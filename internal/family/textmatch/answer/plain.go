@@ -40,6 +40,17 @@ func (p plain) raw(source string, start, end int) string {
 // a simple fraction becomes a/b. Unknown commands stay.
 func Plain(s string) string { return plainly(s).text }
 
+// PlainAfter returns [Plain] of a text, and what returns, as it was written, all that
+// follows the first bytes of it, of which there must be some.
+func PlainAfter(s string) (text string, after func(bytes int) string) {
+	p := plainly(s)
+	return p.text, func(bytes int) string {
+		last := p.from[bytes-1]
+		_, n := utf8.DecodeRuneInString(s[last:])
+		return s[last+n:]
+	}
+}
+
 // The commands of LaTeX that are known.
 const (
 	// wrappers are the commands that only format their argument.

@@ -160,7 +160,7 @@ func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading[Number], int) {
 // holds reports whether a sentence has a number.
 func (c Numbers) holds(q *answer.Question, words []answer.Word) bool {
 	for i, w := range words {
-		if w.Kind == vocabulary.Digits {
+		if _, fraction := vulgar[w.Sign()]; fraction || w.Kind == vocabulary.Digits {
 			return true
 		}
 		if _, n := vocabulary.ReadNumber(plainWords(words[i:]), q.In); n > 0 && !w.Asked && w.In(vocabulary.Frame) == 0 {

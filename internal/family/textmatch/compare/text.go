@@ -269,12 +269,16 @@ func (c *Texts) within(q *answer.Question, s string, words []answer.Word, a Text
 	if len(a.words) == 0 {
 		return false // signs beside it could not be told from its own
 	}
-	return c.beside(q, before, after, a)
+	cased := after
+	if len(folded) == len(s) {
+		cased = s[len(s)-len(after):]
+	}
+	return c.beside(q, before, after, cased, a)
 }
 
 // beside judges what stands beside an answer: before it all is understood, after it
-// too, or it explains.
-func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
+// too, or it explains. Cased is what stands after it as it was written.
+func (c *Texts) beside(q *answer.Question, before, after, cased string, a Text) bool {
 	b, t := q.Words(before), q.Words(after)
 	if len(b) > maxWords {
 		return false
@@ -302,7 +306,7 @@ func (c *Texts) beside(q *answer.Question, before, after string, a Text) bool {
 		if w.Sign() == '/' && c.equal(after[w.End:]) >= 0 {
 			return true
 		}
-		if (reason || w.OneOf(",;:(—–.，。；、،؛") || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, after[w.Start:], t[i:]) {
+		if (reason || w.OneOf(",;:(—–.，。；、،؛") || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, cased[w.Start:], t[i:]) {
 			return true
 		}
 	}
@@ -373,6 +377,7 @@ func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool
 	if c.equal(strings.Trim(s, " ()[]/.,;:")) >= 0 {
 		return true
 	}
+	begin := words[0].Start
 	for len(words) > 0 && words[0].Kind == vocabulary.Sign {
 		words = words[1:]
 	}
@@ -385,11 +390,11 @@ func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool
 	if len(words) < minExplains || !q.Is(words[0], vocabulary.Harmless|vocabulary.Conclusion) && !words[0].Asked && words[0].In(vocabulary.Ordinary) == 0 {
 		return false
 	}
-	return !q.Opposes(nil, words) && !c.again(q, s, words)
+	return !q.Opposes(nil, words) && !c.again(q, s[words[0].Start-begin:], words)
 }
 
-// again reports whether an explanation says again what something is that the question
-// asks for.
+// again reports whether an explanation, which its words begin, says again what something is
+// that the question asks for, and something else.
 func (c *Texts) again(q *answer.Question, s string, words []answer.Word) bool {
 	for i, w := range words {
 		if !q.Is(w, vocabulary.Link) {
@@ -400,8 +405,9 @@ func (c *Texts) again(q *answer.Question, s string, words []answer.Word) bool {
 			asked = asked || b.Asked && !q.Is(b, vocabulary.Frame|vocabulary.Link)
 		}
 		if i+1 < len(words) {
-			r, _ := utf8.DecodeRuneInString(s[min(len(s), words[i+1].Start-words[0].Start):])
-			return asked && unicode.IsUpper(r)
+			rest := s[min(len(s), words[i+1].Start-words[0].Start):]
+			r, _ := utf8.DecodeRuneInString(rest)
+			return asked && unicode.IsUpper(r) && c.equal(strings.Trim(rest, " .,;:)]*_")) < 0
 		}
 	}
 	return false
