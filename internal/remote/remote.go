@@ -54,6 +54,10 @@ const (
 	MaxMessage = 1 << 20
 )
 
+// Checked in the query of a candidate's content asks the hub to compare what it sends with
+// the digest, which the worker found to be another.
+const Checked = "checked"
+
 // DefaultLease is how long a worker may be silent before its jobs are given to others.
 const DefaultLease = 2 * time.Minute
 

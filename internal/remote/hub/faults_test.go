@@ -28,6 +28,8 @@ import (
 	"securebench/internal/remote"
 	"securebench/internal/remote/result"
 	"securebench/internal/remote/worker"
+	"securebench/internal/sandbox"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -573,6 +575,51 @@ func TestUnfit(t *testing.T) {
 	failing.Store(false)
 	if _, err := f.attempt(t.Context(), h, "task"); err == nil || err.Error() != full.Error() {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDamagedContent: a stored candidate that is damaged before a worker has it ends the
+// run, and is scored by nobody.
+func TestDamagedContent(t *testing.T) {
+	t.Parallel()
+	for what, damaged := range map[string]string{"changed": strings.Repeat("u", 700<<10), "shorter": strings.Repeat("t", 600<<10), "longer": strings.Repeat("t", 800<<10)} {
+		f := newFleet(t)
+		dir := t.TempDir()
+		store, err := candidate.OpenStore(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.o.Store = &commit.Committer{Store: store}
+		h := f.open()
+		f.start(f.invite("a"), site{produce: func(_ context.Context, s *site, _ agent.Request) (attempt.Produced, error) {
+			c, err := s.store.Put(task.Text, candidate.Stdout, strings.NewReader(strings.Repeat("t", 700<<10)))
+			return attempt.Produced{Candidate: &c, Metadata: verdict.Metadata{}}, err
+		}, verify: func(context.Context, *site, attempt.Verification) (family.Verdict, error) {
+			t.Errorf("%s: it is scored", what)
+			return family.Verdict{}, nil
+		}})
+		v := newTask(t, "task")
+		p, err := h.Produce(t.Context(), agent.Request{View: v.Agent(), Attempt: 1, Dir: "task", Image: sandbox.Image{Ref: "img", ID: "sha256:1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := digest.Hex(p.Candidate.Digest)
+		if err == nil {
+			err = os.Remove(filepath.Join(dir, name))
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), []byte(damaged), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.Verify(t.Context(), attempt.Verification{Case: family.Case{Attempt: 1, Sandbox: v.TestSandbox(), Evaluator: v.Evaluator()}, Candidate: *p.Candidate})
+		if !errors.Is(err, candidate.ErrDamaged) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -184,10 +184,10 @@ func failure(err error, phase verdict.Phase) *attempt.Error {
 
 // verify scores a candidate.
 func (s *session) verify(ctx context.Context, h *held, ticket *string, q remote.Request) (out remote.Outcome) {
-	req, came := *q.Verify, h.came.Candidate
+	req, came, again := *q.Verify, h.came.Candidate, false
 	err := s.withTicket(ctx, h, ticket, func(ticket string) error {
-		defer func() { came = nil }() // another try reads it
-		return s.fetch(ctx, ticket, came, req.Candidate)
+		defer func() { came, again = nil, true }() // another try reads it
+		return s.fetch(ctx, ticket, came, req.Candidate, again)
 	})
 	if err != nil {
 		out.Failed = attempt.Failed(err, verdict.PhaseVerify)
