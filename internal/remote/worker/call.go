@@ -77,7 +77,12 @@ func encoded(out remote.Outcome) []byte {
 // reports whether the hub has answered.
 func (s *session) deliver(ctx context.Context, h *held, ticket string, r result) bool {
 	if c := r.Candidate; c != nil {
-		if err := s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.put(ctx, ticket, *c) }); err != nil {
+		again := false
+		err := s.withTicket(ctx, h, &ticket, func(ticket string) error {
+			defer func() { again = true }()
+			return s.put(ctx, ticket, *c, again)
+		})
+		if err != nil {
 			r.Value = encoded(remote.Outcome{Failed: attempt.Failed(err, verdict.PhaseCapture)})
 		}
 	}
