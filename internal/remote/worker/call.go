@@ -61,7 +61,7 @@ func (s *session) asked(ctx context.Context, h *held, ticket *string) (q remote.
 	if h.came.Request != nil {
 		return q, attempt.Decode(h.came.Request, &q)
 	}
-	return q, s.withTicket(ctx, h, ticket, func(ticket string) error { return s.get(ctx, ticket, "/request", &q) })
+	return q, s.withTicket(ctx, h, ticket, func(ticket string, _ bool) error { return s.get(ctx, ticket, "/request", &q) })
 }
 
 // encoded returns an outcome as it is sent.
@@ -77,23 +77,18 @@ func encoded(out remote.Outcome) []byte {
 // reports whether the hub has answered.
 func (s *session) deliver(ctx context.Context, h *held, ticket string, r result) bool {
 	if c := r.Candidate; c != nil {
-		again := false
-		err := s.withTicket(ctx, h, &ticket, func(ticket string) error {
-			defer func() { again = true }()
-			return s.put(ctx, ticket, *c, again)
-		})
-		if err != nil {
+		if err := s.withTicket(ctx, h, &ticket, func(ticket string, retry bool) error { return s.put(ctx, ticket, *c, retry) }); err != nil {
 			r.Value = encoded(remote.Outcome{Failed: attempt.Failed(err, verdict.PhaseCapture)})
 		}
 	}
 	return ctx.Err() == nil && s.offer(ctx, h, ticket, r.Value)
 }
 
-// withTicket asks the hub with the ticket of a job until it answers. A ticket that it
-// does not know is claimed again.
-func (s *session) withTicket(ctx context.Context, h *held, ticket *string, ask func(ticket string) error) error {
-	for {
-		err := ask(*ticket)
+// withTicket asks the hub with the ticket of a job until it answers; retry says that it is
+// not the first time. A ticket that it does not know is claimed again.
+func (s *session) withTicket(ctx context.Context, h *held, ticket *string, ask func(ticket string, retry bool) error) error {
+	for retry := false; ; retry = true {
+		err := ask(*ticket, retry)
 		var refused errNo
 		var here errHere
 		switch {
@@ -189,10 +184,13 @@ func failure(err error, phase verdict.Phase) *attempt.Error {
 
 // verify scores a candidate.
 func (s *session) verify(ctx context.Context, h *held, ticket *string, q remote.Request) (out remote.Outcome) {
-	req, came, again := *q.Verify, h.came.Candidate, false
-	err := s.withTicket(ctx, h, ticket, func(ticket string) error {
-		defer func() { came, again = nil, true }() // another try reads it
-		return s.fetch(ctx, ticket, came, req.Candidate, again)
+	req := *q.Verify
+	err := s.withTicket(ctx, h, ticket, func(ticket string, retry bool) error {
+		came := h.came.Candidate
+		if retry { // it is read
+			came = nil
+		}
+		return s.fetch(ctx, ticket, came, req.Candidate, retry)
 	})
 	if err != nil {
 		out.Failed = attempt.Failed(err, verdict.PhaseVerify)
@@ -230,7 +228,7 @@ func (s *session) offer(ctx context.Context, h *held, ticket string, value []byt
 	for {
 		var err error
 		if r.Put != "" {
-			err = s.withTicket(ctx, h, &ticket, func(ticket string) error { return s.putValue(ctx, ticket, value) })
+			err = s.withTicket(ctx, h, &ticket, func(ticket string, _ bool) error { return s.putValue(ctx, ticket, value) })
 		}
 		var a remote.Answer
 		if err == nil {

@@ -113,14 +113,14 @@ func (s *session) load(ctx context.Context, orders map[remote.Role]remote.Order)
 
 // fetch makes sure that a candidate is on the shelf. came is what came with the job of it,
 // nil if it has to be read: by a second try, from a hub that compares what it sends.
-func (s *session) fetch(ctx context.Context, ticket string, came []byte, c candidate.Candidate, again bool) (err error) {
+func (s *session) fetch(ctx context.Context, ticket string, came []byte, c candidate.Candidate, retry bool) (err error) {
 	if s.shelf.keep(c.Digest) {
 		return nil
 	}
 	in := io.NopCloser(bytes.NewReader(came))
 	if came == nil {
 		target := "/blob/" + c.Digest
-		if again {
+		if retry {
 			target += "?" + remote.Checked
 		}
 		if in, err = s.request(ctx, http.MethodGet, ticket, target, nil); err != nil {
@@ -140,13 +140,13 @@ func (s *session) fetch(ctx context.Context, ticket string, came []byte, c candi
 
 // put sends a candidate to the hub, which finds out its digest. A second try does, too, so
 // as to say of a damaged one that it is.
-func (s *session) put(ctx context.Context, ticket string, c candidate.Candidate, again bool) error {
+func (s *session) put(ctx context.Context, ticket string, c candidate.Candidate, retry bool) error {
 	found, err := s.shelf.Find(c)
 	if err != nil {
 		return err
 	}
 	open := found.Unchecked
-	if again {
+	if retry {
 		open = found.Open
 	}
 	in, err := open()

@@ -189,7 +189,7 @@ func (s *session) tree(ctx context.Context, key record.AttemptKey, tree remote.T
 		return nil, errors.New("there is no job for this agent")
 	}
 	return s.trees.open(tree, func(a *arrival) error {
-		return s.withTicket(ctx, c.held, c.ticket, func(ticket string) error { return s.download(ctx, ticket, tree, a) })
+		return s.withTicket(ctx, c.held, c.ticket, func(ticket string, _ bool) error { return s.download(ctx, ticket, tree, a) })
 	})
 }
 

@@ -424,7 +424,7 @@ func (s *session) welcomed(run remote.Welcome) error {
 	s.run, s.base = run, "https://"+net.JoinHostPort(host, fmt.Sprint(run.Port))
 	if s.web == nil {
 		web := s.transport(secure)
-		web.ResponseHeaderTimeout = 2 * time.Minute // a model may think longer
+		web.ResponseHeaderTimeout = 2 * time.Minute // not the relay: a model may think longer
 		s.web, s.relay = &http.Client{Transport: web}, s.transport(secure)
 	}
 	return nil
