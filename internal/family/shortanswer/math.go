@@ -9,6 +9,7 @@ import (
 	"securebench/internal/family/mathmatch"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/compare"
 	"securebench/internal/family/textmatch/vocabulary"
 	"securebench/internal/lazyregexp"
 	"securebench/internal/verdict"
@@ -172,10 +173,6 @@ func frames(q *answer.Question, text string) bool {
 	return words > 0
 }
 
-// maxSentence is the most bytes of a sentence in which an expression is looked for behind a
-// link: the work grows with the square.
-const maxSentence = 4096
-
 // sentence reads a sentence, or what of one follows a mark: its last formula, or what
 // follows its last link, where all that stands before it is understood. Whether what
 // stands behind it is a unit is for [mathmatch.Key] to say.
@@ -196,7 +193,7 @@ func sentence(q *answer.Question, raw string) answer.Reading[string] {
 			return stated(undelimited(formula) + `\text{` + answer.Plain(behind) + "}")
 		}
 	}
-	if len(raw) > maxSentence {
+	if len(raw) > compare.MaxSentence {
 		return stated(raw)
 	}
 	plain, after := answer.PlainAfter(raw)

@@ -4,10 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"securebench/internal/family"
 	"securebench/internal/family/mathmatch"
+	"securebench/internal/family/textmatch/compare"
 )
 
 // TestStatedExpressions: the expression that a reply states, or none.
@@ -24,14 +23,7 @@ func TestStatedExpressions(t *testing.T) {
 		`\boxed{5} or \boxed{6}`: "", `2\boxed{5}`: "", `\boxed{5}^2`: "", `\boxed{5}!`: "", `\sqrt{\boxed{5}}`: "", `\frac{\boxed{1}}{2}`: "", `\frac{1}{\boxed{2}}`: "", `x^{\boxed{2}}`: "", `(\boxed{2}, 3)`: "", `\boxed{5} million`: "", `\boxed{5} is wrong`: "",
 		`The answer is not \boxed{5}.`: "", `\boxed{5} = 6`: "", "3 - \\boxed{5}": "", `+\boxed{5} - 2`: "", "": "",
 	} {
-		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math"}`), "How many bad workers must I find?", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		j, err := newMathJudge(k, []string{"5"}, mathmatch.New(family.Resources{}), family.Case{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := newTestMathJudge(t, `{"type": "math"}`, "How many bad workers must I find?")
 		got, reason, _ := j.stated(reply, false)
 		if want == "" && reason == "" || want != "" && !mathmatch.Same(got, want) {
 			t.Errorf("%s states %q (%s), want %q", reply, got, reason, want)
@@ -39,19 +31,22 @@ func TestStatedExpressions(t *testing.T) {
 	}
 }
 
+// newTestMathJudge makes a judge of a row whose answer is 5.
+func newTestMathJudge(t *testing.T, match, question string) *mathJudge {
+	t.Helper()
+	j, err := newMathJudge(newTestKey(t, `["5"]`, "", match, question), []string{"5"}, mathmatch.New(family.Resources{}), family.Case{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
 // TestLongSentences reads sentences with as many links and as much typesetting as fit into
 // a line. What a sentence may cost once, it may not cost for each of them.
 func TestLongSentences(t *testing.T) {
 	t.Parallel()
-	k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math"}`), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := newMathJudge(k, []string{"5"}, mathmatch.New(family.Resources{}), family.Case{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []int{maxSentence / 8, 1 << 14} {
+	j := newTestMathJudge(t, `{"type": "math"}`, "")
+	for _, n := range []int{compare.MaxSentence / 8, 1 << 14} {
 		if got, _, _ := j.stated(strings.Repeat("is *a* _", n), false); got == "5" {
 			t.Errorf("%d times: it states %q", n, got)
 		}
@@ -66,14 +61,7 @@ func TestSilentExpressions(t *testing.T) {
 		`\frac{1}{2}`: false, `It is $\frac{1}{2}$.`: false, "Answer: nothing of what was said above, and of all that there is to say about it": false, `\boxed{5} or \boxed{6}`: false, "": false,
 		"I threw the two coins for a long while, and of all of those throws $\\frac{1}{2}$ came out as asked, give or take.": true,
 	} {
-		k, err := newKey(jsontext.Value(`["5"]`), nil, jsontext.Value(`{"type": "math", "extract": "judge"}`), "How many bad workers must I find?", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		j, err := newMathJudge(k, []string{"5"}, mathmatch.New(family.Resources{}), family.Case{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := newTestMathJudge(t, `{"type": "math", "extract": "judge"}`, "How many bad workers must I find?")
 		if got := j.Silent(reply); got != want {
 			t.Errorf("%q is silent: %t, want %t", reply, got, want)
 		}

@@ -49,8 +49,9 @@ type Text struct {
 // maxStated is the largest text in bytes that is compared; a longer one is no answer.
 const maxStated = 64 << 10
 
-// maxSentence is the most bytes of a sentence that an answer is looked for in.
-const maxSentence = 4096
+// MaxSentence is the most bytes of a sentence that an answer is looked for in: the work may
+// grow with the square.
+const MaxSentence = 4096
 
 // maxWords is the most words of a sentence that is searched for an answer.
 const maxWords = 40
@@ -152,7 +153,7 @@ func (c *Texts) alike(s string) int {
 		found = i
 		return same
 	}
-	if len(s) > maxSentence || c.Mode != InSentence {
+	if len(s) > MaxSentence || c.Mode != InSentence {
 		return -1
 	}
 	for _, w := range answer.Words(s) {
@@ -235,8 +236,8 @@ func (c *Texts) find(q *answer.Question, s string) int {
 	if c.Mode == Span {
 		return c.span(s)
 	}
-	words := q.Words(s[:min(len(s), maxSentence)])
-	if n := len(words); n == 0 || len(s) > maxSentence || words[n-1].Sign() == '?' {
+	words := q.Words(s[:min(len(s), MaxSentence)])
+	if n := len(words); n == 0 || len(s) > MaxSentence || words[n-1].Sign() == '?' {
 		return -1
 	}
 	if i, polar := c.polar(q, s, words); polar {
