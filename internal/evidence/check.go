@@ -425,7 +425,7 @@ func (c *check) extras(folder string) {
 			return fs.SkipAll
 		case err != nil:
 			c.unreadable(name, err)
-		case name == record.ControlName && c.Unfinished && e.Type() == fs.ModeSocket:
+		case c.Unfinished && record.IsControl(name, e.Type()):
 			return nil // it goes on, or was killed
 		case !e.IsDir() && !e.Type().IsRegular():
 			c.problem(name, 0, "not a regular file")

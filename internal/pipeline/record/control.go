@@ -1,9 +1,18 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+	"io/fs"
+)
 
 // ControlName is the socket of a run in progress, at which it takes orders.
 const ControlName = RestrictedName + "/control.sock"
+
+// IsControl reports whether a file of a run, by its name and type, is that socket. A run that
+// was killed leaves it behind.
+func IsControl(name string, is fs.FileMode) bool {
+	return name == ControlName && is == fs.ModeSocket
+}
 
 // Steered is a change of a run while it went on.
 type Steered struct {

@@ -97,7 +97,7 @@ func open(dir string, try func(*os.File) error) (*Dir, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	if info, err := root.Lstat(ControlName); err == nil && info.Mode().Type() == fs.ModeSocket {
+	if info, err := root.Lstat(ControlName); err == nil && IsControl(ControlName, info.Mode().Type()) {
 		err = root.Remove(ControlName) // who listened there is gone: the lock was free
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("removing the socket of a run that is gone: %w", err), lock.close(), root.Close())

@@ -35,7 +35,7 @@ func (d *Dir) foreign(e fs.DirEntry) error {
 		}
 		return source.WalkDir(d.FS(), name, func(below string, e fs.DirEntry, err error) error {
 			folder := err == nil && e.IsDir() && (below == name || name != CandidatesName)
-			if err != nil || folder || e.Type().IsRegular() || below == ControlName && e.Type() == fs.ModeSocket {
+			if err != nil || folder || e.Type().IsRegular() || IsControl(below, e.Type()) {
 				return err
 			}
 			return fmt.Errorf("%s is %s, %w", redact.Quote(below), source.FileType(e.Type()), ErrForeign)
