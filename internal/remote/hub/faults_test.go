@@ -28,7 +28,6 @@ import (
 	"securebench/internal/remote"
 	"securebench/internal/remote/result"
 	"securebench/internal/remote/worker"
-	"securebench/internal/sandbox"
 	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
@@ -598,21 +597,12 @@ func TestDamagedContent(t *testing.T) {
 			t.Errorf("%s: it is scored", what)
 			return family.Verdict{}, nil
 		}})
+		p, err := f.produce(h, "task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, dir, p.Candidate.Digest, damaged)
 		v := newTask(t, "task")
-		p, err := h.Produce(t.Context(), agent.Request{View: v.Agent(), Attempt: 1, Dir: "task", Image: sandbox.Image{Ref: "img", ID: "sha256:1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, err := digest.Hex(p.Candidate.Digest)
-		if err == nil {
-			err = os.Remove(filepath.Join(dir, name))
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), []byte(damaged), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 		_, err = h.Verify(t.Context(), attempt.Verification{Case: family.Case{Attempt: 1, Sandbox: v.TestSandbox(), Evaluator: v.Evaluator()}, Candidate: *p.Candidate})
 		if !errors.Is(err, candidate.ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
@@ -620,6 +610,21 @@ func TestDamagedContent(t *testing.T) {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// overwrite gives a stored candidate another content.
+func overwrite(t *testing.T, store, sum, content string) {
+	t.Helper()
+	name, err := digest.Hex(sum)
+	if err == nil {
+		err = os.Remove(filepath.Join(store, name))
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(store, name), []byte(content), 0o600)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -642,18 +647,7 @@ func TestDoubt(t *testing.T) {
 		harm()
 		return family.Verdict{}, attempt.Failed(failed, verdict.PhaseVerify)
 	}})
-	damage := func() {
-		name, err := digest.Hex(digest.Bytes([]byte("task")))
-		if err == nil {
-			err = os.Remove(filepath.Join(dir, name))
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), []byte("tusk"), 0o600)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	damage := func() { overwrite(t, dir, digest.Bytes([]byte("task")), "tusk") }
 	for _, tt := range []struct {
 		what   string
 		failed error
