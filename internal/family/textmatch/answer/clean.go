@@ -72,7 +72,7 @@ func hidden(r rune) bool {
 	if r == '\u202d' || r == '\u202e' {
 		return false
 	}
-	return unicode.Is(unicode.Cf, r) || r < ' ' && !textmatch.IsSpace(r) || r == 0x7f
+	return r > utf8.RuneSelf && unicode.Is(unicode.Cf, r) || r < ' ' && !textmatch.IsSpace(r) || r == 0x7f
 }
 
 // reasoning are the names of the tags that enclose reasoning.
@@ -175,6 +175,8 @@ func says(s string) bool {
 func wide(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
+		case r < utf8.RuneSelf:
+			return r
 		case r >= 0xff01 && r <= 0xff5e:
 			return r - 0xfee0
 		case r == 0x3000:

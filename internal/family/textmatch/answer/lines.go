@@ -79,6 +79,9 @@ var Bullet = lazyregexp.New(`^([*•–‣▪-]|[0-9]{1,2}[.)]) `)
 // A full stop does not end one before a small letter or after an abbreviation, nor,
 // unless letters are labels, after an initial as in "J. Smith".
 func sentences(line string, labels bool) []textmatch.Span {
+	if !strings.ContainsFunc(line, func(r rune) bool { return unform(r) < 0 }) {
+		return textmatch.Sentences(line, labels)
+	}
 	masked, depth := []byte(line), 0
 	for i, r := range line {
 		_, opens := formRank[r]

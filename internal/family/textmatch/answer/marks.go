@@ -300,7 +300,7 @@ func (q *Question) Prefix(words []Word) bool {
 
 // parts reports whether a sign parts two clauses.
 func parts(c rune) bool {
-	return strings.ContainsRune(",;:.!?，、；：。،؛—–…", c)
+	return c != 0 && strings.ContainsRune(",;:.!?，、；：。،؛—–…", c)
 }
 
 // praised finds what a sentence calls right: "B is correct", "25 is the answer".

@@ -137,6 +137,13 @@ func (t *typesetter) step(i int) int {
 	case c == '^' && (strings.HasPrefix(s[i+1:], `\circ`) || strings.HasPrefix(s[i+1:], `{\circ}`) || strings.HasPrefix(s[i+1:], "°")):
 	case c == '~' && i > 0 && i+1 < len(s) && s[i-1] != ' ' && s[i+1] != ' ' && strings.Contains(s, `\`):
 		t.write(" ", i)
+	case isASCIILetter(c):
+		for i < len(s) && isASCIILetter(s[i]) {
+			t.from = append(t.from, i)
+			t.b.WriteByte(s[i])
+			i++
+		}
+		return i
 	default:
 		_, n := utf8.DecodeRuneInString(s[i:])
 		t.write(s[i:i+n], i)

@@ -127,7 +127,7 @@ type Word struct {
 
 // Words returns the words of a plain text.
 func Words(s string) []Word {
-	found := vocabulary.Words(nil, s)
+	found := vocabulary.Words(make([]vocabulary.Word, 0, len(s)/4+4), s)
 	out := make([]Word, len(found))
 	for i, w := range found {
 		out[i] = Word{Word: w, Text: s[w.Start:w.End]}
@@ -156,8 +156,8 @@ func (q *Question) Words(s string) []Word {
 			return words[spoken[k]].Text
 		}
 		adjective := q.Is(words[i], vocabulary.Wrong|vocabulary.Except) // "how many bad workers", "how many different ways"
-		denied := q.Is(words[i], vocabulary.Negator) && q.denied[at(n+1)+" "+at(n+2)+" "+at(n+3)]
-		words[i].Excused = denied || adjective && q.HasPair(at(n), at(n+1)) || q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)]
+		words[i].Excused = q.Is(words[i], vocabulary.Negator) && q.denied[at(n+1)+" "+at(n+2)+" "+at(n+3)] ||
+			q.words[at(n)] && (adjective && q.HasPair(at(n), at(n+1)) || q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)])
 	}
 	return words
 }
@@ -165,6 +165,9 @@ func (q *Question) Words(s string) []Word {
 // hasParts reports whether every part of a word with hyphens or of a phrase is one of
 // the question.
 func (q *Question) hasParts(w string) bool {
+	if !strings.ContainsFunc(w, isHyphenOrSpace) {
+		return false
+	}
 	parts := strings.FieldsFunc(w, isHyphenOrSpace)
 	return len(parts) > 1 && !slices.ContainsFunc(parts, func(p string) bool { return !q.Has(p) })
 }
@@ -182,7 +185,9 @@ func (w Word) Sign() rune {
 func (q *Question) Is(w Word, c vocabulary.Class) bool { return w.In(c)&q.In != 0 }
 
 // OneOf reports whether the word is one of some signs.
-func (w Word) OneOf(signs string) bool { return strings.ContainsRune(signs, w.Sign()) }
+func (w Word) OneOf(signs string) bool {
+	return w.Kind == vocabulary.Sign && strings.ContainsRune(signs, w.Sign())
+}
 
 // Spoken counts the words that are no signs.
 func Spoken(words []Word) (n int) {

@@ -1,17 +1,26 @@
 package vocabulary
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
-// countings are the phrases that ask for a number of things, by the bit of their language.
+// countings are the phrases that ask for a number of things, by the bit of their language,
+// in spaces where their script has them.
 var countings = sync.OnceValue(func() (phrases [len(tags)][]string) { //nolint:gochecknoglobals // read once
 	for line := range read("counting.tsv") {
 		tag, phrase, _ := strings.Cut(line, "\t")
+		first, _ := utf8.DecodeRuneInString(phrase)
+		if script := scriptOf(first); script == alphabetic || script == arabic {
+			if phrase = " " + phrase; !strings.HasSuffix(phrase, "'") {
+				phrase += " "
+			}
+		}
 		for i, t := range tags {
 			if t == tag {
 				phrases[i] = append(phrases[i], phrase)
@@ -32,16 +41,8 @@ func Counts(question string, in Languages) bool {
 	}, norm.NFC.String(question))
 	spaced = " " + strings.Join(strings.Fields(spaced), " ") + " "
 	for i, phrases := range countings() {
-		for _, p := range phrases {
-			first := []rune(p)[0]
-			if scriptOf(first) == alphabetic || scriptOf(first) == arabic {
-				if p = " " + p; !strings.HasSuffix(p, "'") {
-					p += " "
-				}
-			}
-			if in&(1<<i) != 0 && strings.Contains(spaced, p) {
-				return true
-			}
+		if in&(1<<i) != 0 && slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(spaced, p) }) {
+			return true
 		}
 	}
 	return false

@@ -65,7 +65,7 @@ var blocks = [...]struct { //nolint:gochecknoglobals // a constant
 	first, last rune
 	script      script
 }{
-	{'A', 'Z', alphabetic}, {'a', 'z', alphabetic}, {'À', 'Ö', alphabetic}, {'Ø', 'ö', alphabetic}, {'ø', 'ɏ', alphabetic},
+	{'À', 'Ö', alphabetic}, {'Ø', 'ö', alphabetic}, {'ø', 'ɏ', alphabetic},
 	{'\u0300', '\u036f', alphabetic}, {'Ѐ', 'ҁ', alphabetic}, {'Ҋ', 'ӿ', alphabetic}, {'ؠ', '\u065f', arabic}, {'ٮ', 'ۓ', arabic},
 	{'\u0900', '\u0963', alphabetic}, {'ぁ', 'ゖ', ideographic}, {'ァ', 'ヺ', ideographic}, {'ー', 'ー', ideographic},
 	{'々', '〇', ideographic}, {'㐀', '䶿', ideographic}, {'一', '鿿', ideographic}, {'가', '힣', hangul},
@@ -73,13 +73,19 @@ var blocks = [...]struct { //nolint:gochecknoglobals // a constant
 
 // scriptOf returns the script of a letter or mark, none for anything else.
 func scriptOf(r rune) script {
+	if r < utf8.RuneSelf {
+		if r |= 0x20; r >= 'a' && r <= 'z' {
+			return alphabetic
+		}
+		return none
+	}
 	for _, b := range blocks {
 		if r >= b.first && r <= b.last {
 			return b.script
 		}
 	}
 	switch {
-	case r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.Nl):
+	case !unicode.In(r, unicode.L, unicode.M, unicode.Nl):
 		return none
 	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
 		return ideographic
