@@ -61,7 +61,7 @@ image: build ## make sure that the images securebench-python:3 and securebench-p
 agents-test: build image ## run every agent of the catalogue against a scripted provider
 	SECUREBENCH_TEST_AGENTS=require SECUREBENCH_TEST_ALL_AGENTS=1 SECUREBENCH_TEST_WHOLE=1 SECUREBENCH_TEST_BROWSER=never \
 	SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
-		$(GO_TEST) ./cmd/securebench -run 'RealAgents|RealACP|AgentSettings|CatalogueAgents|BareImages|CanaryKey' -timeout 60m
+		$(GO_TEST) ./cmd/securebench -run 'RealAgents|RealACP|AgentSettings|CatalogueAgents|BareImages|CanaryKey|Additions|VendorLibraries' -timeout 60m
 
 .PHONY: demo
 demo: build ## run the demo pack in real sandboxes and print a table
@@ -168,7 +168,7 @@ SEEDS ?= 1 2 3 4 5 6 7 8 9 10
 fleet-test: build ## compare shards and workers with one machine, then let everything fail around a hub and workers (makes networks as root)
 	@engine=$$(scripts/engine.sh $(BIN) $(ENGINE)); scripts/image.sh $(BIN) $$engine; \
 		SECUREBENCH_IMAGES=$${SECUREBENCH_IMAGES:-$${XDG_DATA_HOME:-$$HOME/.local/share}/securebench/images} \
-		SECUREBENCH_TEST_FLEET=1 SECUREBENCH_TEST_ENGINE=$$engine $(GO_TEST) -count=1 -timeout 1h -run '^TestSpread$$' ./cmd/securebench; \
+		SECUREBENCH_TEST_FLEET=1 SECUREBENCH_TEST_WHOLE=1 SECUREBENCH_TEST_ENGINE=$$engine $(GO_TEST) -count=1 -timeout 1h -run '^TestSpread$$' ./cmd/securebench; \
 		scripts/fleet-test.sh $(BIN) $$engine $(SEEDS)
 
 # Modules of their own, of which nothing is linked into the program. The tests of the first

@@ -13,6 +13,7 @@ import (
 	"securebench/internal/agent/agenttest"
 	"securebench/internal/agent/catalogue"
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/sampletest"
 	"securebench/internal/trajectory"
 )
 
@@ -53,6 +54,9 @@ func TestAdditions(t *testing.T) {
 			continue
 		}
 		t.Run(a.Name, func(t *testing.T) {
+			if a.Name != "codex" && a.Name != "claude_code" {
+				sampletest.Nightly(t, "what is added comes to two agents in the same way")
+			}
 			version := agenttest.Pinned(a.Name)
 			needAgent(t, a.Name+"@"+version)
 			if a.Accepts.MCP == nil {

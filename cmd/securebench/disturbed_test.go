@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"securebench/internal/awaittest"
+	"securebench/internal/sampletest"
 )
 
 // TestSomebodyElsesKill: a sandbox that is killed or stopped from outside
@@ -17,7 +18,7 @@ func TestSomebodyElsesKill(t *testing.T) {
 	t.Parallel()
 	image := needDocker(t)
 	const right = "def add(a, b):\n    return a + b\n"
-	for _, c := range []struct {
+	cases := []struct {
 		name, role string
 		action     []string // nil is nothing
 		candidate  string
@@ -36,7 +37,8 @@ func TestSomebodyElsesKill(t *testing.T) {
 		{"the holder is removed", "workspace", []string{"rm", "-f"}, right, "passed", "", "the workspace's container"},
 		{"itself", "", nil, "import os\nos.kill(os.getpid(), 9)\nos._exit(137)\n", "failed", "worker_exited", ""},
 		{"itself, later", "", nil, "import os\ndef add(a, b):\n    os._exit(143)\n", "failed", "worker_exited", ""},
-	} {
+	}
+	for _, c := range sampletest.Of(t, 3, cases) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir, run := t.TempDir(), ownRun(strings.NewReplacer(" ", "-", ",", "").Replace(c.name))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"securebench/internal/awaittest"
+	"securebench/internal/sampletest"
 )
 
 // sleepers writes a pack whose first task is quick and whose others sleep.
@@ -92,7 +93,7 @@ func TestEveryWayOutCleansUp(t *testing.T) {
 		t.Skip("whoever started the tests ignores hang-ups, as nohup does; so does what they start")
 	}
 	image := needDocker(t)
-	for _, c := range []struct {
+	cases := []struct {
 		name string
 		end  func(t *testing.T, p *process, stderr *os.File)
 	}{
@@ -104,7 +105,8 @@ func TestEveryWayOutCleansUp(t *testing.T) {
 		}},
 		{"pipe", func(t *testing.T, _ *process, stderr *os.File) { stderr.Close() }},
 		{"full-pipe", func(t *testing.T, p *process, _ *os.File) { signalTo(t, p, os.Interrupt) }},
-	} {
+	}
+	for _, c := range sampletest.Of(t, 2, cases) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			runID := ownRun("out-by-" + c.name)

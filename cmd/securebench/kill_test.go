@@ -19,6 +19,7 @@ import (
 
 	"securebench/internal/awaittest"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/sampletest"
 	"securebench/internal/sandbox/enginetest"
 	"securebench/internal/sandbox/owner"
 )
@@ -480,12 +481,20 @@ func (v *victim) finished(res outcome) {
 // complete, with the verdicts of an undisturbed run, and leave nothing behind.
 func TestKilledRunsResume(t *testing.T) {
 	t.Parallel()
+	var places []place
 	for _, find := range []func(t *testing.T) place{dockerPlace, nativePlace} {
-		p := find(t)
-		if p.engine == "" {
-			continue
+		if p := find(t); p.engine != "" {
+			places = append(places, p)
 		}
-		t.Run(p.engine, func(t *testing.T) { t.Parallel(); killAndResume(t, p) })
+	}
+	for i, p := range places {
+		t.Run(p.engine, func(t *testing.T) {
+			t.Parallel()
+			if i+1 < len(places) && os.Getenv(envKills) == "" {
+				sampletest.Nightly(t, "runs of the next engine are killed, and TestKilledRunnerIsCleanedUpAfter kills one of this")
+			}
+			killAndResume(t, p)
+		})
 	}
 }
 

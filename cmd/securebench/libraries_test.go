@@ -10,6 +10,7 @@ import (
 
 	"securebench/internal/agent/agenttest"
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/sampletest"
 )
 
 // imagePython is the Python of the test image, for which the libraries are fetched.
@@ -41,6 +42,7 @@ func libraries(t *testing.T) string {
 // they do not repeat.
 func TestVendorLibraries(t *testing.T) {
 	t.Parallel()
+	sampletest.Nightly(t, "what the libraries send is tested at the relay, and agents that use them run")
 	image := needEngine(t)
 	agent := libraries(t)
 	program, err := os.ReadFile("testdata/libraries/agent.py")

@@ -15,6 +15,7 @@ import (
 
 	"securebench/internal/gateway/scripted"
 	"securebench/internal/pipeline/record"
+	"securebench/internal/sampletest"
 )
 
 // modelKey is the key of the scripted provider.
@@ -285,6 +286,9 @@ func TestModelCode(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			if engine == "docker" {
 				needDocker(t)
+				if nativeRuns() {
+					sampletest.Nightly(t, "the same runs natively, and rows of all families on both engines")
+				}
 			} else if !nativeRuns() {
 				t.Skip("the native engine does not run here")
 			}

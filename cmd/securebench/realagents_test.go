@@ -17,6 +17,7 @@ import (
 	"securebench/internal/agent/agenttest"
 	"securebench/internal/agent/catalogue"
 	"securebench/internal/gateway/scripted"
+	"securebench/internal/sampletest"
 	"securebench/internal/trajectory"
 )
 
@@ -234,6 +235,9 @@ func TestRealAgents(t *testing.T) {
 		"claude":          {claude("sonnet"), []string{"code/tester", "repo/root", "term/tester", "term/root"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if tt.version != agenttest.Pinned(tt.harness) {
+				sampletest.Nightly(t, "the newest release runs")
+			}
 			b := newAgentBench(t, solvingScript(t), nil)
 			all, want := b.solvableRows(), map[string]string{}
 			var rows []map[string]any

@@ -22,6 +22,7 @@ import (
 // divisions, and each is also run with no candidates.
 func TestSpread(t *testing.T) {
 	t.Parallel()
+	sampletest.Nightly(t, "TestHub compares workers with one machine, and shards have tests of their own; make fleet-test runs it")
 	needEngine(t)
 	packs, agents := []string{"demo", "humaneval-sample"}, []string{"oracle"}
 	divisions := map[string][]int{"demo": {7}, "humaneval-sample": {3}}
@@ -38,9 +39,6 @@ func TestSpread(t *testing.T) {
 		}
 		for _, agent := range agents {
 			t.Run(name+" "+agent, func(t *testing.T) {
-				if name != packs[0] {
-					sampletest.Nightly(t, "another pack is divided in the same way")
-				}
 				t.Parallel()
 				programs := name == "terminal-bench-sample" && agent == "oracle"
 				s := spread{newMachines(t), dir, []string{dir, "--agent", agent}, programs}

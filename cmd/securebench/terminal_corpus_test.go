@@ -106,7 +106,7 @@ func TestTerminalCorpus(t *testing.T) {
 // TestTerminalCorpusTwice is [TestCorpusTwice] for agents that work on a system.
 func TestTerminalCorpusTwice(t *testing.T) {
 	t.Parallel()
-	needDocker(t)
+	needEngine(t)
 	attacks := slices.DeleteFunc(terminalCorpus(), func(a attack) bool { return !leaves(a) })
 	runCorpus(t, "corpus-terminal-twice", 2, attacks, systems(corpusImage(t, "corpus-terminal", terminalDockerfile)))
 }
