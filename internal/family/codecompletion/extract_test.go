@@ -9,6 +9,7 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/codecompletion/analysis"
+	"securebench/internal/sampletest"
 	"securebench/internal/sandbox"
 	"securebench/internal/value"
 	"securebench/internal/verdict"
@@ -278,10 +279,11 @@ func TestLongWords(t *testing.T) {
 	w := extractor(t)
 	const size = 1 << 20
 	repeat := func(s string) []byte { return bytes.Repeat([]byte(s), size/len(s)) }
-	for _, unit := range []string{"`", "```\n", "```py\n", "~", "<think>", "<think>\n", "<think></think>", "</think>", "</think>\n", "<answer>\n", "```\n\"\"\"\n",
+	units := []string{"`", "```\n", "```py\n", "~", "<think>", "<think>\n", "<think></think>", "</think>", "</think>\n", "<answer>\n", "```\n\"\"\"\n",
 		"\"\"\"\n```\n", "\"", "'", "\\", "</s>", "x</s>\n", "<s>", "<|a", "[EOS]", " ", "\n", "\t\n", "```\nadd(\n```\n", "```\ndef add(): 1\n```\n",
 		"```\n return add\n```\n", "add", "(", "-", "[", "lambda:", "f\"{", "    return a\n", "1. ", "1. ```\n", "#", "\r",
-		"[BEGIN]", "<code>\nadd = a\n", "<code ", "if \n", "add = 1\nIt's\n", "def add(): a\nIt's\n", "import add\nx y\n", "```\ndef a(): add\n```\n"} {
+		"[BEGIN]", "<code>\nadd = a\n", "<code ", "if \n", "add = 1\nIt's\n", "def add(): a\nIt's\n", "import add\nx y\n", "```\ndef a(): add\n```\n"}
+	for _, unit := range sampletest.Of(t, 4, units) {
 		start := time.Now()
 		_, err := w.extract(t.Context(), repeat(unit), addPrompt, names("add"))
 		var f *family.Failure
