@@ -3,13 +3,11 @@ package artifacttask
 import (
 	"context"
 	"encoding/csv"
-	"errors"
 	"slices"
 	"strings"
 
 	"securebench/internal/artifact"
 	"securebench/internal/family/judged"
-	"securebench/internal/family/textmatch"
 	"securebench/internal/judge"
 	"securebench/internal/task"
 )
@@ -31,11 +29,7 @@ func (s *scorer) judge(ctx context.Context) error {
 	if err != nil {
 		return s.unfit(keyRubric, err)
 	}
-	j, ok := scorer.(textmatch.Judge)
-	if !ok {
-		return errors.New("what judges reads no text")
-	}
-	v, err := j.Judge(ctx, s.inWords(s.got), false)
+	v, err := scorer.Score(ctx, s.inWords(s.got), false)
 	if err == nil {
 		s.judged = &v
 	}

@@ -78,10 +78,10 @@ func TestAttacks(t *testing.T) {
 			if !tt.weak(tt.attack) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
-			if v := r.Match(tt.attack); v.Outcome != verdict.Failed {
+			if v := r.match(tt.attack); v.Outcome != verdict.Failed {
 				t.Errorf("attack %q is %s", tt.attack, familytest.Outcome(v))
 			}
-			if v := r.Match(tt.honest); v.Outcome != verdict.Passed {
+			if v := r.match(tt.honest); v.Outcome != verdict.Passed {
 				t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 			}
 		})

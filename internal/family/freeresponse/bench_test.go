@@ -21,7 +21,7 @@ func BenchmarkMatch(b *testing.B) {
 		candidate := strings.Repeat(unit, 1<<20/len(unit))
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				r.Match(candidate)
+				r.match(candidate)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func TestMatch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := newTestRubric(t, tt.rubric).Match(tt.candidate)
+			v := newTestRubric(t, tt.rubric).match(tt.candidate)
 			if got := familytest.Outcome(v); got != tt.want {
 				t.Errorf("%q is %s, want %s", tt.candidate, got, tt.want)
 			}
@@ -96,7 +96,7 @@ func TestReasoningIsNotRead(t *testing.T) {
 		thoughts + "They grow into a tree.":                   verdict.Failed,
 		"The seeds will be digested.\nThey grow into a tree.": verdict.Failed,
 	} {
-		if v := r.Match(candidate); v.Outcome != want {
+		if v := r.match(candidate); v.Outcome != want {
 			t.Errorf("%.80q is %s, want %s", candidate, v.Outcome, want)
 		}
 	}
@@ -225,10 +225,10 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 		candidate := join(rapid.SliceOfN(mixed, 0, 12).Draw(t, "candidate"))
 		appended := join(rapid.SliceOfN(rapid.OneOf(bad, rapid.SampledFrom([]string{"zz", "the", ".", "qq"})), 1, 30).Draw(t, "appended"))
 		k := r.compile(t)
-		if k.Match(candidate).Outcome == verdict.Passed {
+		if k.match(candidate).Outcome == verdict.Passed {
 			return
 		}
-		if v := k.Match(candidate + "\n" + appended); v.Outcome == verdict.Passed {
+		if v := k.match(candidate + "\n" + appended); v.Outcome == verdict.Passed {
 			t.Fatalf("%+v: %q fails, but passes with %q behind it", *r, candidate, appended)
 		}
 	})
@@ -241,11 +241,11 @@ func TestRejectedIsNotDiluted(t *testing.T) {
 		"rejected_answers": ["black grey brown dark pale", "never ever one two three four five six"]}`)
 	const candidate = "red green brown grey black dark"
 	for _, appended := range []string{"", " zz zz zz zz zz zz zz zz", " never never never never never never never never", " brown brown brown brown brown brown brown brown"} {
-		if got := familytest.Outcome(r.Match(candidate + appended)); got != wrong {
+		if got := familytest.Outcome(r.match(candidate + appended)); got != wrong {
 			t.Errorf("%q is %s, want %s", candidate+appended, got, wrong)
 		}
 	}
-	if got := familytest.Outcome(r.Match("red green")); got != passed {
+	if got := familytest.Outcome(r.match("red green")); got != passed {
 		t.Errorf("the accepted answer alone is %s", got)
 	}
 }
@@ -257,7 +257,7 @@ func TestRejectedSpanNeverPasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOf(word)
 		candidate := join(words.Draw(t, "before")) + " The Ice  freezes harder. " + join(words.Draw(t, "after"))
-		if v := r.Match(candidate); v.Outcome == verdict.Passed {
+		if v := r.match(candidate); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed", candidate)
 		}
 	})
@@ -290,7 +290,7 @@ func FuzzMatch(f *testing.F) {
 	r := newTestRubric(f, melt)
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
-		if r.Match(candidate).Outcome != verdict.Passed {
+		if r.match(candidate).Outcome != verdict.Passed {
 			return
 		}
 		if counts, _ := r.count(lower(candidate)); len(counts) == 0 {
@@ -299,7 +299,7 @@ func FuzzMatch(f *testing.F) {
 		if textmatch.HasPhrase(textmatch.Normalize(candidate), "the ice freezes harder") {
 			t.Fatalf("%q passed with a rejected answer in it", candidate)
 		}
-		if v := r.Match(candidate + " The ice freezes harder"); v.Outcome == verdict.Passed {
+		if v := r.match(candidate + " The ice freezes harder"); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed with a rejected answer behind it", candidate)
 		}
 	})

@@ -12,6 +12,6 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(r.Match(v.Candidate).Outcome)
+		return string(r.match(v.Candidate).Outcome)
 	})
 }

@@ -32,6 +32,7 @@
 package freeresponse
 
 import (
+	"context"
 	"fmt"
 
 	"securebench/internal/family"
@@ -48,7 +49,7 @@ const heuristic = "heuristic"
 
 // NewVerifier returns the family's verifier. It needs no sandbox.
 func NewVerifier(r family.Resources) family.Verifier {
-	return textmatch.NewJudging(func(c family.Case) (textmatch.Scorer, error) { return readRow(r.Judge, c) })
+	return textmatch.NewVerifier(func(c family.Case) (textmatch.Scorer, error) { return readRow(r.Judge, c) })
 }
 
 func readRow(j judge.Judge, c family.Case) (textmatch.Scorer, error) {
@@ -70,8 +71,12 @@ func referenceAnswer(v task.EvaluatorView) string {
 	return text
 }
 
-// Match scores a candidate.
-func (r *rubric) Match(candidate string) family.Verdict {
+// Score scores a candidate.
+func (r *rubric) Score(_ context.Context, candidate string, _ bool) (family.Verdict, error) {
+	return r.match(candidate), nil
+}
+
+func (r *rubric) match(candidate string) family.Verdict {
 	s := r.score(answer.Said(candidate))
 	v := s.verdict()
 	v.Labels = []string{heuristic}

@@ -68,19 +68,12 @@ type scorer struct {
 	question judge.Question // without the candidate
 }
 
-var _ textmatch.Judge = scorer{}
-
-// Match leaves the candidate to a judge.
-func (s scorer) Match(candidate string) family.Verdict {
-	return family.Verdict{Outcome: verdict.Pending, Reason: verdict.NoJudge, Message: "scoring a text rubric requires a judge",
-		Containment: verdict.Passive, Basis: verdict.Judged, Metadata: verdict.NewMetadata(map[string]any{"candidate_answer": textmatch.Excerpt(candidate)})}
-}
-
-// Judge asks the judge. Reasoning blocks and stop tokens of a chat model are not part of
+// Score asks the judge. Reasoning blocks and stop tokens of a chat model are not part of
 // the candidate.
-func (s scorer) Judge(ctx context.Context, candidate string, _ bool) (family.Verdict, error) {
+func (s scorer) Score(ctx context.Context, candidate string, _ bool) (family.Verdict, error) {
 	if s.judge == nil {
-		return s.Match(candidate), nil
+		return family.Verdict{Outcome: verdict.Pending, Reason: verdict.NoJudge, Message: "scoring a text rubric requires a judge",
+			Containment: verdict.Passive, Basis: verdict.Judged, Metadata: verdict.NewMetadata(map[string]any{"candidate_answer": textmatch.Excerpt(candidate)})}, nil
 	}
 	q := s.question
 	q.Candidate = answer.Said(candidate)

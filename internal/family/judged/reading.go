@@ -59,19 +59,17 @@ type listener struct {
 	question judge.Question // without the candidate
 }
 
-var _ textmatch.Judge = listener{}
-
-// Judge decides by the rule, and has the judge read what states nothing by it. About what
+// Score decides by the rule, and has the judge read what states nothing by it. About what
 // was cut off the rule decides alone: it might have gone on.
-func (l listener) Judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
-	v, err := textmatch.Score(ctx, l.Listener, candidate, cut)
+func (l listener) Score(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
+	v, err := l.Listener.Score(ctx, candidate, cut)
 	if err != nil || cut || v.Outcome != verdict.Failed || !l.Silent(candidate) {
 		return v, err
 	}
 	q := l.question
 	q.Candidate = answer.Said(candidate)
 	q.Right = func(ctx context.Context, stated string) (bool, error) {
-		of, err := textmatch.Score(ctx, l.Listener, stated, false)
+		of, err := l.Listener.Score(ctx, stated, false)
 		return of.Outcome == verdict.Passed, err
 	}
 	d, err := l.judge.Decide(ctx, q)

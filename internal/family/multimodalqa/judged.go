@@ -36,7 +36,7 @@ func canaries(v task.EvaluatorView) (judge.Specimen, bool) {
 
 // newJudged returns the verifier of the rows that a judge decides.
 func newJudged(r family.Resources) family.Verifier {
-	return textmatch.NewJudging(func(c family.Case) (textmatch.Scorer, error) {
+	return textmatch.NewVerifier(func(c family.Case) (textmatch.Scorer, error) {
 		return judged.New(r.Judge, c, firstAnswer(c.Evaluator))
 	})
 }

@@ -1,6 +1,7 @@
 package multimodalqa
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/big"
@@ -49,7 +50,8 @@ type row struct {
 }
 
 // readMeasured reads such a row.
-func readMeasured(v task.EvaluatorView) (textmatch.Scorer, error) {
+func readMeasured(c family.Case) (textmatch.Scorer, error) {
+	v := c.Evaluator
 	rules, _ := v.Get("match")
 	gold, _ := v.Get("answer")
 	question, _ := v.Get("question")
@@ -120,11 +122,10 @@ func (r *row) threshold() float64 {
 	return defaultAlike
 }
 
-// Match scores a candidate.
-func (r *row) Match(candidate string) family.Verdict { return r.score(candidate, false) }
-
-// MatchCutOff scores a candidate that was cut off: only what is marked counts.
-func (r *row) MatchCutOff(candidate string) family.Verdict { return r.score(candidate, true) }
+// Score scores a candidate. Of one that was cut off only what is marked counts.
+func (r *row) Score(_ context.Context, candidate string, cut bool) (family.Verdict, error) {
+	return r.score(candidate, cut), nil
+}
 
 // Silent reports whether a reply states no answer by the row's rule.
 func (r *row) Silent(candidate string) bool {

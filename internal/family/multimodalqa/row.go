@@ -145,7 +145,7 @@ type verifier struct {
 
 func newVerifier(r family.Resources) family.Verifier {
 	return verifier{multiplechoice.Family().NewVerifier(r), shortanswer.Family().NewVerifier(r),
-		textmatch.NewJudging(judged.Listening(r.Judge, func(c family.Case) (textmatch.Scorer, error) { return readMeasured(c.Evaluator) })), newJudged(r)}
+		textmatch.NewVerifier(judged.Listening(r.Judge, readMeasured)), newJudged(r)}
 }
 
 // Open chooses the rules. A row that cannot be read is one that choices are missing of,

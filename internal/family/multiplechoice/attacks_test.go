@@ -94,10 +94,10 @@ func TestAttacks(t *testing.T) {
 			if !tt.weak(tt.attack) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
-			if v := k.Match(tt.attack); v.Outcome != verdict.Failed || v.Reason != tt.reason {
+			if v := k.match(tt.attack, false); v.Outcome != verdict.Failed || v.Reason != tt.reason {
 				t.Errorf("attack %q is %s, want failed %s", tt.attack, familytest.Outcome(v), tt.reason)
 			}
-			if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
+			if v := k.match(tt.honest, false); v.Outcome != verdict.Passed {
 				t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 			}
 		})
@@ -108,7 +108,7 @@ func TestAttacks(t *testing.T) {
 // right where the row says so.
 func TestAbstention(t *testing.T) {
 	k := newTestKey(t, `"The task is infeasible"`, "42", "The task is infeasible")
-	if v := k.Match("The task is infeasible."); v.Outcome != verdict.Passed {
+	if v := k.match("The task is infeasible.", false); v.Outcome != verdict.Passed {
 		t.Errorf("a declared abstention is %s", familytest.Outcome(v))
 	}
 }
@@ -143,10 +143,10 @@ func TestDeniedLeads(t *testing.T) {
 		if !anyLead(tt.attack) {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
-		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
+		if v := k.match(tt.attack, false); v.Outcome != verdict.Failed {
 			t.Errorf("attack %q is %s", tt.attack, familytest.Outcome(v))
 		}
-		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
+		if v := k.match(tt.honest, false); v.Outcome != verdict.Passed {
 			t.Errorf("honest %q is %s: %s", tt.honest, familytest.Outcome(v), v.Message)
 		}
 	}

@@ -17,6 +17,6 @@ func TestBBHOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.question = answer.Ask(r.Input.Question, "", vocabulary.Every)
-		return k.Match(r.Response)
+		return k.match(r.Response, false)
 	})
 }

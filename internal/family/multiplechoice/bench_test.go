@@ -22,7 +22,7 @@ func BenchmarkMatch(b *testing.B) {
 			candidate := prefix + strings.Repeat(unit, 1<<20/len(unit))
 			b.Run(name+"/"+prefix, func(b *testing.B) {
 				for b.Loop() {
-					k.Match(candidate)
+					k.match(candidate, false)
 				}
 			})
 		}

@@ -37,12 +37,12 @@ func TestChainsOfThought(t *testing.T) {
 		k := newTestKey(t, `"B"`, tt.choices...)
 		k.question = answer.Ask(tt.question, "", vocabulary.Every)
 		for _, s := range tt.right {
-			if v := k.Match(s); v.Outcome != verdict.Passed {
+			if v := k.match(s, false); v.Outcome != verdict.Passed {
 				t.Errorf("%q failed: %s", s, v.Message)
 			}
 		}
 		for _, s := range tt.wrong {
-			if v := k.Match(s); v.Outcome == verdict.Passed {
+			if v := k.match(s, false); v.Outcome == verdict.Passed {
 				t.Errorf("%q passed", s)
 			}
 		}

@@ -103,7 +103,7 @@ func TestMatch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := familytest.Outcome(tt.key.Match(tt.candidate)); got != tt.want {
+			if got := familytest.Outcome(tt.key.match(tt.candidate, false)); got != tt.want {
 				t.Errorf("%q is %s, want %s", tt.candidate, got, tt.want)
 			}
 		})
@@ -118,7 +118,7 @@ func TestContractions(t *testing.T) {
 		"B. It can't fly": passed, "B. It can not fly": passed, "Answer: (B) It can’t fly.": passed, "The answer is B. It cannot fly.": passed,
 		"B. It isn't a bird": ambiguous, "B. It can fly": ambiguous, "C. It isn't a bird": wrong, "It can fly": wrong,
 	} {
-		if got := familytest.Outcome(k.Match(candidate)); got != want {
+		if got := familytest.Outcome(k.match(candidate, false)); got != want {
 			t.Errorf("%q is %s, want %s", candidate, got, want)
 		}
 	}
@@ -210,7 +210,7 @@ func TestSimilarChoices(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.answer, tt.choices...)
-		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.match(tt.candidate, false)); got != tt.want {
 			t.Errorf("%q, answer %s: %q is %s, want %s", tt.choices, tt.answer, tt.candidate, got, tt.want)
 		}
 	}
@@ -230,7 +230,7 @@ func TestWrittenTextNamesItsChoice(t *testing.T) {
 				t.Fatal(err)
 			}
 			candidate := strings.ReplaceAll(frame, "%", choices[at])
-			if passed := k.Match(candidate).Outcome == verdict.Passed; passed != (at == right) {
+			if passed := k.match(candidate, false).Outcome == verdict.Passed; passed != (at == right) {
 				t.Fatalf("%q, right is %d: %q passed is %v", choices, right, candidate, passed)
 			}
 		}
@@ -283,7 +283,7 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 		if states.MatchString(appended) {
 			t.Skip("a sentence of its own")
 		}
-		if v := k.Match(candidate + appended); v.Outcome == verdict.Passed {
+		if v := k.match(candidate+appended, false); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed", candidate+appended)
 		}
 	})
@@ -303,7 +303,7 @@ func TestSpraysNeverPass(t *testing.T) {
 			leads = leads[1:]
 		}
 		candidate := rapid.SampledFrom(leads).Draw(t, "lead") + strings.Join(items, separator)
-		if v := k.Match(candidate); v.Outcome == verdict.Passed {
+		if v := k.match(candidate, false); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed", candidate)
 		}
 	})
@@ -311,7 +311,7 @@ func TestSpraysNeverPass(t *testing.T) {
 
 func TestMetadataIsBounded(t *testing.T) {
 	k := newTestKey(t, `0`, "yes", "no")
-	v := k.Match(strings.Repeat("x", 1<<20))
+	v := k.match(strings.Repeat("x", 1<<20), false)
 	data, err := json.Marshal(v.Metadata)
 	if err != nil || len(data) > textmatch.MaxExcerpt+100 {
 		t.Errorf("metadata has %d bytes, error %v", len(data), err)
@@ -325,7 +325,7 @@ func FuzzMatch(f *testing.F) {
 	k := newTestKey(f, `"TLS"`, "DNS", "TLS", "-5", "answer")
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
-		if k.Match(candidate).Outcome != verdict.Passed {
+		if k.match(candidate, false).Outcome != verdict.Passed {
 			return
 		}
 		stated := textmatch.Lower(answer.Said(candidate))
@@ -335,7 +335,7 @@ func FuzzMatch(f *testing.F) {
 		if strings.Contains(candidate, "<") {
 			return // what follows may be reasoning
 		}
-		if v := k.Match(candidate + "\n\nAll in all:\n\n\\boxed{A}."); v.Outcome == verdict.Passed {
+		if v := k.match(candidate+"\n\nAll in all:\n\n\\boxed{A}.", false); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed with a contradiction of the highest rank behind it", candidate)
 		}
 	})

@@ -46,7 +46,7 @@ func TestTruthfulQA(t *testing.T) {
 		for i, c := range choices {
 			label := string(rune('A' + i))
 			for _, candidate := range []string{label, c, "Final answer: " + c, "Answer: " + label, label + ") " + c} {
-				if got := k.Match(candidate).Outcome == verdict.Passed; got != (i == right) {
+				if got := k.match(candidate, false).Outcome == verdict.Passed; got != (i == right) {
 					t.Errorf("row %d: %q passed is %v, want %v", r.Row, candidate, got, i == right)
 				}
 			}

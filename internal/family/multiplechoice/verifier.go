@@ -14,6 +14,7 @@ package multiplechoice
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
@@ -77,10 +78,11 @@ func (k *key) declare(match jsontext.Value) error {
 
 // newVerifier returns the family's verifier. It needs no sandbox.
 func newVerifier(r family.Resources) family.Verifier {
-	return textmatch.NewJudging(judged.Listening(r.Judge, func(c family.Case) (textmatch.Scorer, error) { return readRow(c.Evaluator) }))
+	return textmatch.NewVerifier(judged.Listening(r.Judge, readRow))
 }
 
-func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
+func readRow(c family.Case) (textmatch.Scorer, error) {
+	v := c.Evaluator
 	choices, gold := rowOf(v)
 	k, err := newKey(choices, gold)
 	if err != nil {
@@ -96,11 +98,10 @@ func readRow(v task.EvaluatorView) (textmatch.Scorer, error) {
 	return k, nil
 }
 
-// Match scores a candidate.
-func (k key) Match(candidate string) family.Verdict { return k.match(candidate, false) }
-
-// MatchCutOff scores a candidate that was cut off: only what is marked counts.
-func (k key) MatchCutOff(candidate string) family.Verdict { return k.match(candidate, true) }
+// Score scores a candidate. Of one that was cut off only what is marked counts.
+func (k key) Score(_ context.Context, candidate string, cut bool) (family.Verdict, error) {
+	return k.match(candidate, cut), nil
+}
 
 // Silent reports whether a reply names no choice.
 func (k key) Silent(candidate string) bool {

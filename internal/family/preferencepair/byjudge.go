@@ -61,10 +61,8 @@ func newByJudge(j judge.Judge, c family.Case, s scorer) (textmatch.Scorer, error
 	return byJudge{s, j, q, [2]string{a.text, b.text}, allowsTie(c.Evaluator)}, err
 }
 
-var _ textmatch.Judge = byJudge{}
-
-// Judge asks which candidate is right, unless the agent's texts give no verdict.
-func (p byJudge) Judge(ctx context.Context, text string, cut bool) (family.Verdict, error) {
+// Score asks which candidate is right, unless the agent's texts give no verdict.
+func (p byJudge) Score(ctx context.Context, text string, cut bool) (family.Verdict, error) {
 	given := func(right compare.Set) family.Verdict {
 		p.right = right
 		v := p.match(text, cut)

@@ -11,6 +11,7 @@
 package preferencepair
 
 import (
+	"context"
 	"fmt"
 
 	"securebench/internal/candidate"
@@ -24,7 +25,7 @@ import (
 // newVerifier returns the family's verifier. It needs no sandbox.
 func newVerifier(resources family.Resources) family.Verifier {
 	r, err := newReader()
-	return textmatch.NewJudging(func(c family.Case) (textmatch.Scorer, error) {
+	return textmatch.NewVerifier(func(c family.Case) (textmatch.Scorer, error) {
 		s := scorer{goldOf(c.Evaluator), r, isBoth(c.Sandbox), chosen(c.Seed), longer(pair(c.Sandbox))}
 		if isJudged(c.Evaluator) && resources.Judge != nil && err == nil {
 			return newByJudge(resources.Judge, c, s)
@@ -42,11 +43,10 @@ type scorer struct {
 	longer compare.Set // as written
 }
 
-// Match scores a candidate.
-func (s scorer) Match(candidate string) family.Verdict { return s.match(candidate, false) }
-
-// MatchCutOff scores a candidate that was cut off: only what is marked counts.
-func (s scorer) MatchCutOff(candidate string) family.Verdict { return s.match(candidate, true) }
+// Score scores a candidate. Of one that was cut off only what is marked counts.
+func (s scorer) Score(_ context.Context, candidate string, cut bool) (family.Verdict, error) {
+	return s.match(candidate, cut), nil
+}
 
 // told is what one presentation came to: a verdict in terms of the row, or why there is
 // none.

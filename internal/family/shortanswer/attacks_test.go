@@ -167,10 +167,10 @@ func TestAttacks(t *testing.T) {
 			if !tt.weak(tt.attack, tt.gold) {
 				t.Errorf("%q does not even pass the weak matcher", tt.attack)
 			}
-			if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
+			if v := k.match(tt.attack, false); v.Outcome != verdict.Failed {
 				t.Errorf("attack %.60q is %s", tt.attack, familytest.Outcome(v))
 			}
-			if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
+			if v := k.match(tt.honest, false); v.Outcome != verdict.Passed {
 				t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 			}
 		})
@@ -181,7 +181,7 @@ func TestAttacks(t *testing.T) {
 // right where the row says so.
 func TestAbstention(t *testing.T) {
 	k := newTestKey(t, `["infeasible"]`, "", "", "What is the last digit of pi?")
-	if v := k.Match("The answer is: infeasible."); v.Outcome != verdict.Passed {
+	if v := k.match("The answer is: infeasible.", false); v.Outcome != verdict.Passed {
 		t.Errorf("a declared abstention is %s", familytest.Outcome(v))
 	}
 }
@@ -191,7 +191,7 @@ func TestAbstention(t *testing.T) {
 func TestEmptyGolds(t *testing.T) {
 	k := newTestKey(t, `["", "...", " ", "\"\""]`, "", "", "")
 	for _, candidate := range []string{"", " ", ".", "...", "\"\"", "-", "N/A", "Answer:", "{}"} {
-		if v := k.Match(candidate); v.Outcome != verdict.Failed {
+		if v := k.match(candidate, false); v.Outcome != verdict.Failed {
 			t.Errorf("%q is %s", candidate, familytest.Outcome(v))
 		}
 	}
@@ -254,10 +254,10 @@ func TestWordsNextToNumbers(t *testing.T) {
 		if !tt.weak(tt.attack, "25") {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
-		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
+		if v := k.match(tt.attack, false); v.Outcome != verdict.Failed {
 			t.Errorf("attack %q is %s", tt.attack, familytest.Outcome(v))
 		}
-		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
+		if v := k.match(tt.honest, false); v.Outcome != verdict.Passed {
 			t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 		}
 	}
@@ -285,10 +285,10 @@ func TestManyMarks(t *testing.T) {
 		if !anyMarked(tt.attack, "25") && !contains(tt.attack, "25") {
 			t.Errorf("%q does not even pass the weak matcher", tt.attack)
 		}
-		if v := k.Match(tt.attack); v.Outcome != verdict.Failed {
+		if v := k.match(tt.attack, false); v.Outcome != verdict.Failed {
 			t.Errorf("attack %q is %s", tt.attack, familytest.Outcome(v))
 		}
-		if v := k.Match(tt.honest); v.Outcome != verdict.Passed {
+		if v := k.match(tt.honest, false); v.Outcome != verdict.Passed {
 			t.Errorf("honest %q is %s", tt.honest, familytest.Outcome(v))
 		}
 	}

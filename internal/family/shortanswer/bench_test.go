@@ -41,8 +41,8 @@ func TestHostileTexts(t *testing.T) {
 	rows := hostileRows(t)
 	for _, unit := range hostile {
 		for _, k := range rows {
-			k.Match("Answer: " + strings.Repeat(unit, 4000/len(unit)))
-			k.Match(strings.Repeat(unit, 4000/len(unit)))
+			k.match("Answer: "+strings.Repeat(unit, 4000/len(unit)), false)
+			k.match(strings.Repeat(unit, 4000/len(unit)), false)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestLongTexts(t *testing.T) {
 	for _, name := range []string{"lines", "boxes", "marked sentences", "tags", "formulas", "words"} {
 		allocated := func(size int) int64 {
 			text := strings.Repeat(hostile[name], size/len(hostile[name]))
-			return memtest.Allocated(func() { k.Match(text) })
+			return memtest.Allocated(func() { k.match(text, false) })
 		}
 		const size = 256 << 10
 		allocated(size) // what is read once
@@ -76,7 +76,7 @@ func BenchmarkMatch(b *testing.B) {
 			for kind, candidate := range map[string]string{"whole": strings.Repeat(unit, 1<<20/len(unit)), "lines": strings.Repeat(line, 1<<20/len(line))} {
 				b.Run(name+"/"+row+"/"+kind, func(b *testing.B) {
 					for b.Loop() {
-						k.Match(candidate)
+						k.match(candidate, false)
 					}
 				})
 			}

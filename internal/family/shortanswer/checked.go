@@ -47,8 +47,6 @@ type checked struct {
 	question *answer.Question
 }
 
-var _ textmatch.Judge = (*checked)(nil)
-
 // readChecked reads such a row.
 func readChecked(checkers *checker.Checkers, o checker.Options, c family.Case) (*checked, error) {
 	row, err := checker.Row(c.Evaluator.ID(), c.Evaluator.Payload(), nil)
@@ -57,13 +55,8 @@ func readChecked(checkers *checker.Checkers, o checker.Options, c family.Case) (
 	return &checked{checkers, o, c, row, answer.Ask(text, "", vocabulary.Every)}, err
 }
 
-// Match refuses: a checker needs a sandbox.
-func (*checked) Match(string) family.Verdict {
-	return family.VerdictOf(family.Fail(verdict.PackFault, "the row's checker needs a sandbox"))
-}
-
-// Judge asks the checker. Of a candidate that was cut off only what is marked is an answer.
-func (r *checked) Judge(ctx context.Context, text string, cut bool) (family.Verdict, error) {
+// Score asks the checker. Of a candidate that was cut off only what is marked is an answer.
+func (r *checked) Score(ctx context.Context, text string, cut bool) (family.Verdict, error) {
 	metadata := map[string]any{"candidate_answer": textmatch.Excerpt(text), "expected_answer": task.Redacted, "match_strategy": byChecker}
 	q := checker.Question{Text: text, Row: r.row}
 	if stated, ok := answer.Read(text, r.question, answer.Options{ColonA: true}).Stated(cut); ok {

@@ -49,12 +49,12 @@ func TestChainsOfThought(t *testing.T) {
 	for _, tt := range tests {
 		k := newTestKey(t, `["`+tt.gold+`"]`, "", "", tt.question)
 		for _, s := range tt.right {
-			if v := k.Match(s); v.Outcome != verdict.Passed {
+			if v := k.match(s, false); v.Outcome != verdict.Passed {
 				t.Errorf("%s: %q failed: %s", tt.gold, s, v.Message)
 			}
 		}
 		for _, s := range tt.wrong {
-			if v := k.Match(s); v.Outcome == verdict.Passed {
+			if v := k.match(s, false); v.Outcome == verdict.Passed {
 				t.Errorf("%s: %q passed", tt.gold, s)
 			}
 		}

@@ -63,5 +63,5 @@ func matches(t *testing.T, question, format, answer, candidate string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k.Match(candidate).Outcome == verdict.Passed
+	return k.match(candidate, false).Outcome == verdict.Passed
 }

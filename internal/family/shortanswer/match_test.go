@@ -37,7 +37,7 @@ func TestUnits(t *testing.T) {
 		"36 m/s^2": passed, `36\,\frac{m}{s^2}`: passed, `$36\,\frac{m^2}{s}$`: passed, "36 J/(mol·K)": passed, "36 J/(kg·K)": passed,
 		"36 K": ambiguous, "36k": ambiguous, "36 million m/s^2": wrong, `36^2 m`: ambiguous, `36 \frac{1}{2}`: wrong, "36 J/(mol·zorkmids)": ambiguous,
 	} {
-		if got := familytest.Outcome(k.Match(candidate)); got != want {
+		if got := familytest.Outcome(k.match(candidate, false)); got != want {
 			t.Errorf("%q is %s, want %s", candidate, got, want)
 		}
 	}
@@ -94,7 +94,7 @@ func TestMatchNumber(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, tt.tolerance, "", "How many?")
-		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.match(tt.candidate, false)); got != tt.want {
 			t.Errorf("%s, tolerance %q: %.60q is %s, want %s", tt.accepted, tt.tolerance, tt.candidate, got, tt.want)
 		}
 	}
@@ -141,7 +141,7 @@ func TestMatchText(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", "", tt.question)
-		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.match(tt.candidate, false)); got != tt.want {
 			t.Errorf("%s, %q: %q is %s, want %s", tt.accepted, tt.question, tt.candidate, got, tt.want)
 		}
 	}
@@ -198,7 +198,7 @@ func TestMatchDeclared(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "", tt.match, "")
-		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.match(tt.candidate, false)); got != tt.want {
 			t.Errorf("%s, %s: %q is %s, want %s", tt.accepted, tt.match, tt.candidate, got, tt.want)
 		}
 	}
@@ -221,7 +221,7 @@ func TestSetsArePairedExactly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTestKey(t, tt.accepted, "1", `{"type": "set"}`, "")
-		if got := familytest.Outcome(k.Match(tt.candidate)); got != tt.want {
+		if got := familytest.Outcome(k.match(tt.candidate, false)); got != tt.want {
 			t.Errorf("%s within 1: %q is %s, want %s", tt.accepted, tt.candidate, got, tt.want)
 		}
 	}
@@ -235,8 +235,8 @@ func TestNegatorApostrophes(t *testing.T) {
 	for _, apostrophe := range []string{"'", "\u2019", "\u02bc", "\uff07"} {
 		not := "It isn" + apostrophe + "t "
 		for name, v := range map[string]family.Verdict{
-			"42": number.Match(not + "42"), "Paris": text.Match(not + "Paris"), "a span": span.Match(not + "Paris"),
-			"quoted": number.Match("It is " + apostrophe + "not" + apostrophe + " 42"),
+			"42": number.match(not+"42", false), "Paris": text.match(not+"Paris", false), "a span": span.match(not+"Paris", false),
+			"quoted": number.match("It is "+apostrophe+"not"+apostrophe+" 42", false),
 		} {
 			if v.Outcome != verdict.Failed {
 				t.Errorf("%s, apostrophe %+q: %s", name, apostrophe, familytest.Outcome(v))
@@ -244,7 +244,7 @@ func TestNegatorApostrophes(t *testing.T) {
 		}
 		is := "It" + apostrophe + "s "
 		for name, v := range map[string]family.Verdict{
-			"42": number.Match(is + "42"), "Paris": text.Match(is + "Paris"), "a span": span.Match(is + "Paris"),
+			"42": number.match(is+"42", false), "Paris": text.match(is+"Paris", false), "a span": span.match(is+"Paris", false),
 		} {
 			if v.Outcome != verdict.Passed {
 				t.Errorf("honest %s, apostrophe %+q: %s", name, apostrophe, familytest.Outcome(v))
@@ -259,16 +259,16 @@ func TestDashesBeforeNumbers(t *testing.T) {
 	for _, dash := range dashes() {
 		for _, candidate := range []string{"%5", "% 5", "Answer: %5", "It is %  $5", "%$ 5", "x %5"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
-			if v := five.Match(candidate); v.Outcome != verdict.Failed {
+			if v := five.match(candidate, false); v.Outcome != verdict.Failed {
 				t.Errorf("%+q is %s for 5", candidate, familytest.Outcome(v))
 			}
-			if v := below.Match(candidate); v.Outcome != verdict.Failed {
+			if v := below.match(candidate, false); v.Outcome != verdict.Failed {
 				t.Errorf("%+q is %s for -5", candidate, familytest.Outcome(v))
 			}
 		}
 		for _, candidate := range []string{"%x, so 5", "a % b = 5", "5 % so be it"} {
 			candidate = strings.ReplaceAll(candidate, "%", dash)
-			if v := five.Match(candidate); v.Outcome != verdict.Passed {
+			if v := five.match(candidate, false); v.Outcome != verdict.Passed {
 				t.Errorf("honest %+q is %s", candidate, familytest.Outcome(v))
 			}
 		}
@@ -276,7 +276,7 @@ func TestDashesBeforeNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := newTestKey(t, string(accepted), "", "", "").Match(dash + "5"); v.Outcome != verdict.Passed {
+		if v := newTestKey(t, string(accepted), "", "", "").match(dash+"5", false); v.Outcome != verdict.Passed {
 			t.Errorf("%+q is %s where it is accepted", dash+"5", familytest.Outcome(v))
 		}
 	}
@@ -372,8 +372,8 @@ func TestVerifier(t *testing.T) {
 // an accepted answer is in the candidate.
 func TestReasonsRevealNothing(t *testing.T) {
 	spray := []string{"red", "green", "blue"}
-	with := newTestKey(t, `["green"]`, "", "", "").Match(strings.Join(spray, ", "))
-	without := newTestKey(t, `["mauve"]`, "", "", "").Match(strings.Join(spray, ", "))
+	with := newTestKey(t, `["green"]`, "", "", "").match(strings.Join(spray, ", "), false)
+	without := newTestKey(t, `["mauve"]`, "", "", "").match(strings.Join(spray, ", "), false)
 	if diff := cmp.Diff(with, without); diff != "" || with.Outcome != verdict.Failed {
 		t.Errorf("%s; the verdicts differ (-with +without):\n%s", familytest.Outcome(with), diff)
 	}
@@ -400,10 +400,10 @@ func TestAppendedTextNeverHelps(t *testing.T) {
 		if states.MatchString(appended) || calculates.MatchString(appended) {
 			t.Skip("a statement of its own")
 		}
-		if c := "Answer: 41" + appended; number.Match(c).Outcome == verdict.Passed {
+		if c := "Answer: 41" + appended; number.match(c, false).Outcome == verdict.Passed {
 			t.Fatalf("%q passed", c)
 		}
-		if c := "Answer: elephant" + appended; text.Match(c).Outcome == verdict.Passed {
+		if c := "Answer: elephant" + appended; text.match(c, false).Outcome == verdict.Passed {
 			t.Fatalf("%q passed", c)
 		}
 	})
@@ -416,7 +416,7 @@ func TestSpraysNeverPass(t *testing.T) {
 		numbers := rapid.SliceOfNDistinct(rapid.IntRange(20, 60), 2, 40, rapid.ID[int]).Draw(t, "numbers")
 		separator := rapid.SampledFrom([]string{" ", ", ", ";", " or ", "/", "-", "±", " .. ", "|"}).Draw(t, "separator")
 		candidate := strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", separator), "[]")
-		if v := k.Match(candidate); v.Outcome == verdict.Passed {
+		if v := k.match(candidate, false); v.Outcome == verdict.Passed {
 			t.Fatalf("%q passed", candidate)
 		}
 	})
@@ -432,19 +432,19 @@ func FuzzMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, candidate string) {
 		candidate = strings.ToValidUTF8(candidate, "")
 		said := textmatch.Lower(answer.Said(candidate))
-		if v := number.Match(candidate); v.Outcome == verdict.Passed {
+		if v := number.match(candidate, false); v.Outcome == verdict.Passed {
 			if digits := strings.NewReplacer(".", "", ",", "", "{", "", "}", "", `\`, "").Replace(said); !strings.Contains(digits, "42") {
 				t.Fatalf("%q passed without the digits of the answer", candidate)
 			}
 			boxed := candidate + "\n\nAll in all:\n\n\\boxed{43}."
-			if v := number.Match(boxed); v.Outcome == verdict.Passed && !strings.Contains(candidate, "<") {
+			if v := number.match(boxed, false); v.Outcome == verdict.Passed && !strings.Contains(candidate, "<") {
 				t.Fatalf("%q passed with another number of the highest rank behind it", candidate)
 			}
 		}
-		if v := text.Match(candidate); v.Outcome == verdict.Passed && !strings.Contains(textmatch.Collapse(answer.Plain(said)), "blue whale") {
+		if v := text.match(candidate, false); v.Outcome == verdict.Passed && !strings.Contains(textmatch.Collapse(answer.Plain(said)), "blue whale") {
 			t.Fatalf("%q passed without the answer", candidate)
 		}
-		if v := set.Match(candidate); v.Outcome == verdict.Passed && !strings.Contains(said, "3") {
+		if v := set.match(candidate, false); v.Outcome == verdict.Passed && !strings.Contains(said, "3") {
 			t.Fatalf("%q passed without every element", candidate)
 		}
 	})

@@ -24,8 +24,6 @@ type mathJudge struct {
 	c        family.Case
 }
 
-var _ textmatch.Judge = (*mathJudge)(nil)
-
 // newMathJudge reads the golds of a row with eval.match {type: math}.
 func newMathJudge(k *key, golds []string, comparer *mathmatch.Comparer, c family.Case) (*mathJudge, error) {
 	read, err := mathmatch.NewKey(golds, k.question)
@@ -35,8 +33,8 @@ func newMathJudge(k *key, golds []string, comparer *mathmatch.Comparer, c family
 	return &mathJudge{k, read, comparer, c}, nil
 }
 
-// Judge finds the expression that a candidate states and has it compared.
-func (j *mathJudge) Judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
+// Score finds the expression that a candidate states and has it compared.
+func (j *mathJudge) Score(ctx context.Context, candidate string, cut bool) (family.Verdict, error) {
 	metadata := j.metadata(candidate)
 	metadata["library"] = mathLibrary()
 	stated, reason, message := j.stated(candidate, cut)

@@ -26,6 +26,7 @@
 package shortanswer
 
 import (
+	"context"
 	"fmt"
 
 	"securebench/internal/family"
@@ -40,7 +41,7 @@ import (
 // compare mathematical expressions, need sandboxes.
 func newVerifier(r family.Resources) family.Verifier {
 	checkers, comparer := checker.New(r), mathmatch.New(r)
-	return judging{textmatch.NewJudging(judged.Listening(r.Judge, readCase(checkers, comparer)), checkers.Close, comparer.Close)}
+	return judging{textmatch.NewVerifier(judged.Listening(r.Judge, readCase(checkers, comparer)), checkers.Close, comparer.Close)}
 }
 
 func readRow(c family.Case, comparer *mathmatch.Comparer) (textmatch.Scorer, error) {
@@ -65,11 +66,10 @@ func readRow(c family.Case, comparer *mathmatch.Comparer) (textmatch.Scorer, err
 	return k, nil
 }
 
-// Match scores a candidate.
-func (k *key) Match(candidate string) family.Verdict { return k.match(candidate, false) }
-
-// MatchCutOff scores a candidate that was cut off: only what is marked counts.
-func (k *key) MatchCutOff(candidate string) family.Verdict { return k.match(candidate, true) }
+// Score scores a candidate. Of one that was cut off only what is marked counts.
+func (k *key) Score(_ context.Context, candidate string, cut bool) (family.Verdict, error) {
+	return k.match(candidate, cut), nil
+}
 
 func (k *key) match(candidate string, cut bool) family.Verdict {
 	metadata := k.metadata(candidate)

@@ -7,30 +7,16 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
-	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
 // A Scorer decides about candidates of one row.
 type Scorer interface {
-	// Match decides about a candidate as it was captured: valid UTF-8 of any
-	// content. One goroutine at a time calls it.
-	Match(candidate string) family.Verdict
-}
-
-// A Judge is a [Scorer] that needs sandboxes for some candidates. Its error means
-// that the engine or this process failed and the attempt can be retried.
-type Judge interface {
-	Scorer
-	// Judge decides about a candidate in the place of Match. Cut says that it was cut off.
-	Judge(ctx context.Context, candidate string, cut bool) (family.Verdict, error)
-}
-
-// Cut is a [Scorer] that decides otherwise about an answer that was cut off, because it
-// had reached its most tokens.
-type Cut interface {
-	// MatchCutOff decides about such a candidate in the place of Match.
-	MatchCutOff(candidate string) family.Verdict
+	// Score decides about a candidate as it was captured: valid UTF-8 of any content. Cut
+	// says that it was cut off, because it had reached its most tokens. One goroutine at a
+	// time calls it. Its error means that the engine or this process failed and the attempt
+	// can be retried.
+	Score(ctx context.Context, candidate string, cut bool) (family.Verdict, error)
 }
 
 // A Listener is a [Scorer] that tells which candidates state no answer by its rule, so
@@ -40,27 +26,11 @@ type Listener interface {
 	Silent(candidate string) bool
 }
 
-// Score has a scorer decide about a candidate. Cut says that it was cut off.
-func Score(ctx context.Context, s Scorer, candidate string, cut bool) (family.Verdict, error) {
-	if j, ok := s.(Judge); ok {
-		return j.Judge(ctx, candidate, cut)
-	}
-	if c, ok := s.(Cut); ok && cut {
-		return c.MatchCutOff(candidate), nil
-	}
-	return s.Match(candidate), nil
-}
-
-// NewVerifier makes the verifier of a text family that needs no sandbox: read
-// turns a row into its scorer, once for every session. Its error means that
-// the row cannot be scored, which a family's Check should have refused.
-func NewVerifier(read func(task.EvaluatorView) (Scorer, error)) family.Verifier {
-	return NewJudging(func(c family.Case) (Scorer, error) { return read(c.Evaluator) })
-}
-
-// NewJudging makes the verifier of a text family some of whose rows have a [Judge].
-// What the judges keep warm between sessions is closed with the verifier.
-func NewJudging(read func(family.Case) (Scorer, error), kept ...func(context.Context) error) family.Verifier {
+// NewVerifier makes the verifier of a text family: read turns a row into its scorer, once
+// for every session. Its error means that the row cannot be scored, which a family's Check
+// should have refused. What the scorers keep warm between sessions is closed with the
+// verifier.
+func NewVerifier(read func(family.Case) (Scorer, error), kept ...func(context.Context) error) family.Verifier {
 	return verifier{read, kept}
 }
 
@@ -106,7 +76,7 @@ func (s session) Verify(ctx context.Context, c candidate.Candidate) (family.Verd
 	if !utf8.Valid(data) {
 		return Fail(verdict.InvalidUTF8, "the candidate is not valid UTF-8", nil), nil
 	}
-	return Score(ctx, s.scorer, string(data), c.CutOff)
+	return s.scorer.Score(ctx, string(data), c.CutOff)
 }
 
 // Close does nothing: a session holds no resources.

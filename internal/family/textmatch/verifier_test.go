@@ -15,8 +15,8 @@ import (
 
 type echo struct{}
 
-func (echo) Match(candidate string) family.Verdict {
-	return Pass(map[string]any{"candidate_answer": candidate})
+func (echo) Score(_ context.Context, candidate string, _ bool) (family.Verdict, error) {
+	return Pass(map[string]any{"candidate_answer": candidate}), nil
 }
 
 func verify(t *testing.T, v family.Verifier, data string) (family.Verdict, error) {
@@ -33,7 +33,7 @@ func verify(t *testing.T, v family.Verifier, data string) (family.Verdict, error
 }
 
 func TestVerifier(t *testing.T) {
-	v := NewVerifier(func(task.EvaluatorView) (Scorer, error) { return echo{}, nil })
+	v := NewVerifier(func(family.Case) (Scorer, error) { return echo{}, nil })
 	got, err := verify(t, v, "text")
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestVerifier(t *testing.T) {
 }
 
 func TestVerifierRefusesInvalidUTF8(t *testing.T) {
-	v := NewVerifier(func(task.EvaluatorView) (Scorer, error) { return echo{}, nil })
+	v := NewVerifier(func(family.Case) (Scorer, error) { return echo{}, nil })
 	got, err := verify(t, v, "text\xff")
 	if err != nil || got.Outcome != verdict.Failed || got.Reason != verdict.InvalidUTF8 {
 		t.Errorf("verdict %+v, error %v", got, err)
@@ -59,14 +59,14 @@ func TestVerifierRefusesInvalidUTF8(t *testing.T) {
 
 func TestVerifierReportsBadRow(t *testing.T) {
 	bad := errors.New("bad row")
-	v := NewVerifier(func(task.EvaluatorView) (Scorer, error) { return nil, bad })
+	v := NewVerifier(func(family.Case) (Scorer, error) { return nil, bad })
 	if got, err := verify(t, v, "text"); err != nil || got.Outcome != verdict.Pending || got.Reason != verdict.PackFault {
 		t.Errorf("verdict %+v, error %v", got, err)
 	}
 }
 
 func TestVerifierStopsWhenCancelled(t *testing.T) {
-	v := NewVerifier(func(task.EvaluatorView) (Scorer, error) { return echo{}, nil })
+	v := NewVerifier(func(family.Case) (Scorer, error) { return echo{}, nil })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("operator left")
 	cancel(cause)
@@ -75,21 +75,21 @@ func TestVerifierStopsWhenCancelled(t *testing.T) {
 	}
 }
 
-// judging passes what is long enough, and fails as an engine does on "broken".
-type judging struct{ echo }
+// judging fails as an engine does on "broken".
+type judging struct{}
 
-func (judging) Judge(_ context.Context, candidate string, _ bool) (family.Verdict, error) {
+func (judging) Score(_ context.Context, candidate string, _ bool) (family.Verdict, error) {
 	if candidate == "broken" {
 		return family.Verdict{}, errors.New("no engine")
 	}
 	return Fail(verdict.WrongAnswer, "judged", nil), nil
 }
 
-// TestJudge: a scorer that needs sandboxes judges in the place of Match, its errors
-// can be retried, and what it keeps is released with the verifier.
+// TestJudge: the errors of a scorer that needs sandboxes can be retried, and what it keeps
+// is released with the verifier.
 func TestJudge(t *testing.T) {
 	closed := 0
-	v := NewJudging(func(c family.Case) (Scorer, error) { return judging{}, nil },
+	v := NewVerifier(func(c family.Case) (Scorer, error) { return judging{}, nil },
 		func(context.Context) error { closed++; return nil })
 	if got, err := verify(t, v, "text"); err != nil || got.Message != "judged" {
 		t.Errorf("verdict %+v, error %v", got, err)

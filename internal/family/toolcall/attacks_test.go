@@ -120,10 +120,10 @@ func TestAttacks(t *testing.T) {
 			if !tt.weak(tt.attack) {
 				t.Errorf("%.100q does not even pass the weak matcher", tt.attack)
 			}
-			if v := tt.key.Match(tt.attack); v.Outcome != verdict.Failed {
+			if v := tt.key.score(tt.attack, false); v.Outcome != verdict.Failed {
 				t.Errorf("attack %.100q is %s", tt.attack, familytest.Outcome(v))
 			}
-			if v := tt.key.Match(tt.honest); v.Outcome != verdict.Passed {
+			if v := tt.key.score(tt.honest, false); v.Outcome != verdict.Passed {
 				t.Errorf("honest %.100q is %s", tt.honest, familytest.Outcome(v))
 			}
 		})

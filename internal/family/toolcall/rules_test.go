@@ -28,7 +28,9 @@ func keyFor(tb testing.TB, tools, expected, match string) *key {
 	return k
 }
 
-func passes(k *key, candidate string) bool { return k.Match(candidate).Outcome == verdict.Passed }
+func passes(k *key, candidate string) bool {
+	return k.score(candidate, false).Outcome == verdict.Passed
+}
 
 const trip = `[{"name":"trip.book","parameters":{"type":"object","properties":{
 	"people":{"type":"integer","minimum":1},"price":{"type":"number"},"to":{"type":"string"},"stops":{"type":"array","items":{"type":"string"}},
@@ -203,7 +205,7 @@ func TestDecline(t *testing.T) {
 		}
 	}
 	k := keyFor(t, tools, "[]", "")
-	if v := k.MatchCutOff("I could call"); v.Outcome != verdict.Failed {
+	if v := k.score("I could call", true); v.Outcome != verdict.Failed {
 		t.Errorf("an answer that was cut off: %+v", v)
 	}
 }
@@ -310,7 +312,7 @@ func FuzzMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		s = strings.ToValidUTF8(s, "")
 		for rule, k := range keys {
-			v := k.Match(s)
+			v := k.score(s, false)
 			if v.Outcome != verdict.Passed && (v.Outcome != verdict.Failed || v.Reason == "") {
 				t.Fatalf("%s, %q: %+v", rule, s, v)
 			}

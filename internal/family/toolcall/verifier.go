@@ -11,6 +11,7 @@
 package toolcall
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -40,8 +41,8 @@ type rows struct {
 // maxKept is the most rows that are kept. Attempts at one come close together.
 const maxKept = 64
 
-func (r *rows) read(v task.EvaluatorView) (textmatch.Scorer, error) {
-	tools, list, how := valuesOf(v)
+func (r *rows) read(c family.Case) (textmatch.Scorer, error) {
+	tools, list, how := valuesOf(c.Evaluator)
 	content := strings.Join([]string{string(tools), string(list), string(how)}, "\x00")
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +51,7 @@ func (r *rows) read(v task.EvaluatorView) (textmatch.Scorer, error) {
 	}
 	k, err := newKey(tools, list, how)
 	if err != nil {
-		return nil, fmt.Errorf("reading the expected calls of task %s: %w", v.ID(), err)
+		return nil, fmt.Errorf("reading the expected calls of task %s: %w", c.Evaluator.ID(), err)
 	}
 	if len(r.kept) == maxKept {
 		clear(r.kept)
@@ -70,11 +71,10 @@ func valuesOf(v task.EvaluatorView) (tools, list, how jsontext.Value) {
 	return of("tools"), of("expected_calls"), of("match")
 }
 
-// Match scores a candidate.
-func (k *key) Match(candidate string) family.Verdict { return k.score(candidate, false) }
-
-// MatchCutOff scores a candidate that was cut off: that it states no call yet says nothing.
-func (k *key) MatchCutOff(candidate string) family.Verdict { return k.score(candidate, true) }
+// Score scores a candidate. That one which was cut off states no call yet says nothing.
+func (k *key) Score(_ context.Context, candidate string, cut bool) (family.Verdict, error) {
+	return k.score(candidate, cut), nil
+}
 
 func (k *key) score(candidate string, cut bool) family.Verdict {
 	said, read := answer.Said(candidate), calls.Read
