@@ -66,9 +66,7 @@ func readRow(j judge.Judge, c family.Case) (textmatch.Scorer, error) {
 
 // referenceAnswer returns the row's reference, "" if it has none.
 func referenceAnswer(v task.EvaluatorView) string {
-	r, _ := v.Get("reference_answer")
-	text, _ := r.Text()
-	return text
+	return textmatch.TextOf(v, "reference_answer")
 }
 
 // Score scores a candidate.

@@ -54,11 +54,7 @@ func readMeasured(c family.Case) (textmatch.Scorer, error) {
 	v := c.Evaluator
 	rules, _ := v.Get("match")
 	gold, _ := v.Get("answer")
-	question, _ := v.Get("question")
-	format, _ := v.Get("answer_format")
-	text, _ := question.Text()
-	hint, _ := format.Text()
-	r, err := newRow(rules.Value, gold.Value, text, hint)
+	r, err := newRow(rules.Value, gold.Value, textmatch.TextOf(v, "question"), textmatch.TextOf(v, "answer_format"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the answers of task %s: %w", v.ID(), err)
 	}

@@ -92,9 +92,7 @@ func readRow(c family.Case) (textmatch.Scorer, error) {
 	if err := k.declare(match.Value); err != nil {
 		return nil, fmt.Errorf("reading the marks of task %s: %w", v.ID(), err)
 	}
-	question, _ := v.Get("question")
-	text, _ := question.Text()
-	k.question = answer.Ask(text, "", k.in)
+	k.question = answer.Ask(textmatch.TextOf(v, "question"), "", k.in)
 	return k, nil
 }
 
@@ -114,9 +112,6 @@ func (k key) match(candidate string, cut bool) family.Verdict {
 		"expected_answer":  task.Redacted,
 	}
 	reply := answer.Read(candidate, k.question, k.options)
-	if reply.Blank() {
-		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
-	}
 	reading, reason, message := answer.Decide(reply, k.choices, cut)
 	if reason != "" {
 		return textmatch.Fail(reason, message, metadata)

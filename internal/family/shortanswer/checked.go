@@ -8,7 +8,6 @@ import (
 
 	"securebench/internal/family"
 	"securebench/internal/family/checker"
-	"securebench/internal/family/mathmatch"
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
@@ -50,9 +49,7 @@ type checked struct {
 // readChecked reads such a row.
 func readChecked(checkers *checker.Checkers, o checker.Options, c family.Case) (*checked, error) {
 	row, err := checker.Row(c.Evaluator.ID(), c.Evaluator.Payload(), nil)
-	question, _ := c.Evaluator.Get("question")
-	text, _ := question.Text()
-	return &checked{checkers, o, c, row, answer.Ask(text, "", vocabulary.Every)}, err
+	return &checked{checkers, o, c, row, answer.Ask(textmatch.TextOf(c.Evaluator, "question"), "", vocabulary.Every)}, err
 }
 
 // Score asks the checker. Of a candidate that was cut off only what is marked is an answer.
@@ -80,14 +77,3 @@ func (judging) Twins(_ context.Context, c family.Case) ([]family.Twin, error) {
 }
 
 var _ family.Twinner = judging{}
-
-// readCase reads a row of any kind.
-func readCase(checkers *checker.Checkers, comparer *mathmatch.Comparer) func(family.Case) (textmatch.Scorer, error) {
-	return func(c family.Case) (textmatch.Scorer, error) {
-		match, _ := c.Evaluator.Get("match")
-		if o, ok := checkerOf(match.Value); ok {
-			return readChecked(checkers, o, c)
-		}
-		return readRow(c, comparer)
-	}
-}

@@ -16,99 +16,82 @@ type decision struct {
 	message  string
 }
 
-func fail(reason verdict.Reason, message string) decision {
-	return decision{index: -1, reason: reason, message: message}
-}
-
 // decide scores a reply. Numbers are decided first: which number is the answer depends
 // on the reply and the question only.
-func (k *key) decide(candidate string, cut bool) decision {
-	reply := answer.Read(candidate, k.question, k.options)
-	if reply.Blank() {
-		return fail(verdict.EmptyCandidate, "the candidate is blank")
-	}
-	if k.marker != "" {
-		var ok bool
-		if reply, ok = k.afterMarker(reply); !ok {
-			return fail(verdict.WrongAnswer, "the last line does not contain the marker")
-		}
+func (k *key) decide(candidate string, cut bool) (d decision) {
+	reply, ok := k.marked(candidate)
+	if !ok {
+		return decision{reason: verdict.WrongAnswer, message: noMarker}
 	}
 	if k.rule == bySet {
-		return k.accept(reply, k.members, "set", cut)
+		return accept(reply, &k.members, "set", cut)
 	}
-	d := fail(verdict.WrongAnswer, "the answer is not the expected one")
-	if k.has(true) {
-		if d = k.number(reply, cut); d.strategy != "" {
+	if k.numeric > 0 {
+		if d = k.number(reply, cut); d.reason == "" || k.numeric == len(k.members.Accepted) {
 			return d
 		}
 	}
-	if k.has(false) {
-		if t := k.accept(reply, k.texts, "answer_span", cut); t.strategy != "" || !k.has(true) {
-			return t
-		}
+	if t := accept(reply, &k.texts, "answer_span", cut); t.reason == "" || k.numeric == 0 {
+		return t
 	}
 	return d
 }
 
 // Silent reports whether a reply states no answer by the row's rule.
 func (k *key) Silent(candidate string) bool {
-	reply := answer.Read(candidate, k.question, k.options)
-	switch {
-	case k.rule == bySet:
-		return answer.Silent(reply, k.members)
-	case k.has(true) && !answer.Silent(reply, k.numbers):
-		return false
+	reply := k.read(candidate)
+	if k.rule == bySet {
+		return answer.Silent(reply, &k.members)
 	}
-	return !k.has(false) || answer.Silent(reply, k.texts)
-}
-
-// has reports whether an accepted answer is compared as a number, or as text.
-func (k *key) has(number bool) bool {
-	for _, a := range k.accepted {
-		if (a.number != nil) == number {
-			return true
-		}
-	}
-	return false
+	return (k.numeric == 0 || answer.Silent(reply, k.numbers)) &&
+		(k.numeric == len(k.members.Accepted) || answer.Silent(reply, &k.texts))
 }
 
 // number decides about a reply to a question that accepts numbers.
 func (k *key) number(reply *answer.Reply, cut bool) decision {
 	got, reason, message := answer.Decide(reply, k.numbers, cut)
 	if reason != "" {
-		return fail(reason, message)
+		return decision{reason: reason, message: message}
 	}
-	for i, a := range k.accepted {
-		if a.number != nil && a.number.Matches(got.Value, k.tolerance, k.question) {
+	for i, a := range k.members.Accepted {
+		if a.Number != nil && a.Number.Matches(got.Value, k.members.Tolerance, k.question) {
 			return decision{index: i, strategy: "numeric_tolerance"}
 		}
 	}
-	return fail(verdict.WrongAnswer, "the answer is not the expected one")
+	return decision{reason: verdict.WrongAnswer, message: "the answer is not the expected one"}
 }
 
 // accept decides about a reply by a reader that knows the accepted answers.
-func (k *key) accept(reply *answer.Reply, reader answer.Reader[int], strategy string, cut bool) decision {
+func accept(reply *answer.Reply, reader answer.Reader[int], strategy string, cut bool) decision {
 	got, reason, message := answer.Decide(reply, reader, cut)
-	if reason != "" {
-		return fail(reason, message)
-	}
-	return decision{index: got.Value, strategy: strategy}
+	return decision{got.Value, strategy, reason, message}
 }
 
-// afterMarker returns what follows the row's own marker in the last line as a reply.
-func (k *key) afterMarker(reply *answer.Reply) (*answer.Reply, bool) {
+// read reads a reply.
+func (k *key) read(candidate string) *answer.Reply {
+	return answer.Read(candidate, k.question, k.options)
+}
+
+// noMarker is what a reply without the row's own marker is told.
+const noMarker = "the last line does not contain the marker"
+
+// marked reads a reply: of a row that has its own marker, what follows it in the last line.
+func (k *key) marked(candidate string) (*answer.Reply, bool) {
+	reply := k.read(candidate)
+	if k.marker == "" || reply.Blank() {
+		return reply, true
+	}
 	if len(reply.Lines) == 0 {
 		return nil, false
 	}
 	line := textmatch.Collapse(reply.Lines[len(reply.Lines)-1].Source)
-	at := strings.Index(k.fold(line), k.marker)
+	folded := k.fold(line)
+	at := strings.Index(folded, k.marker)
 	if at < 0 {
 		return nil, false
 	}
-	folded := k.fold(line)
-	rest := folded[at+len(k.marker):]
 	if len(folded) == len(line) {
-		rest = line[at+len(k.marker):]
+		folded = line // as it was written
 	}
-	return answer.Read("Answer: "+rest, k.question, answer.Options{}), true
+	return answer.Read("Answer: "+folded[at+len(k.marker):], k.question, answer.Options{}), true
 }

@@ -60,9 +60,9 @@ func Family() family.Family {
 
 // isMath reports whether a row compares mathematical expressions.
 func isMath(v task.EvaluatorView) bool {
-	var m match
-	r, ok := v.Get("match")
-	return ok && json.Unmarshal(r.Value, &m) == nil && m.Type == byMath
+	r, _ := v.Get("match")
+	m, err := matchOf(r.Value)
+	return err == nil && m.Type == byMath
 }
 
 // check refuses gold answers that are empty after normalisation, which an empty
@@ -70,12 +70,9 @@ func isMath(v task.EvaluatorView) bool {
 // numbers, which nothing would match, and anything else that the verifier cannot
 // score.
 func check(row family.Row) (out []family.Problem) {
-	var rules match
-	if m := row.Eval["match"]; m != nil {
-		// The schema has checked the object; its other members are the verifier's.
-		if err := json.Unmarshal(m, &rules); err != nil {
-			return []family.Problem{{Path: []string{"eval", "match"}, Message: "cannot be read"}}
-		}
+	rules, err := matchOf(row.Eval["match"])
+	if err != nil {
+		return []family.Problem{{Path: []string{"eval", "match"}, Message: "cannot be read"}}
 	}
 	if rules.Type == byChecker {
 		if rules.Extract != "" {
@@ -133,13 +130,10 @@ func doubtful(row family.Row) []family.Problem {
 // that is compared as it is written without the row saying so. Nothing chooses math but
 // the row: it needs an image and an engine, and takes one form of a value for another.
 func comparator(row family.Row) []family.Problem {
-	var rules match
-	if m := row.Eval["match"]; m != nil && json.Unmarshal(m, &rules) != nil {
-		return nil // check says so
-	}
+	rules, err := matchOf(row.Eval["match"])
 	var question string
-	if json.Unmarshal(row.Input["question"], &question) != nil {
-		return nil
+	if err != nil || json.Unmarshal(row.Input["question"], &question) != nil {
+		return nil // check says so
 	}
 	asked := form.FindString(question)
 	switch {
@@ -174,7 +168,8 @@ func unusedTolerance(row family.Row) []family.Problem {
 		Fix: "remove it, or write the answers as numbers"}}
 }
 
-// golds returns the accepted answers as texts; a number is its literal.
+// golds returns the accepted answers as texts; a number is its literal. It returns nil for
+// anything but a list of strings and numbers.
 func golds(list jsontext.Value) []string {
 	var values []jsontext.Value
 	if json.Unmarshal(list, &values) != nil {
@@ -183,9 +178,8 @@ func golds(list jsontext.Value) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = string(v)
-		if v.Kind() == '"' {
-			// It is valid: the row's parser has read it.
-			_ = json.Unmarshal(v, &out[i])
+		if v.Kind() != '0' && json.Unmarshal(v, &out[i]) != nil {
+			return nil
 		}
 	}
 	return out
@@ -200,11 +194,10 @@ func reference(v task.EvaluatorView) (family.Solution, bool) {
 		return family.Solution{}, false
 	}
 	text := answers[0]
-	var m match
-	if r, ok := v.Get("match"); ok {
-		if json.Unmarshal(r.Value, &m) != nil {
-			return family.Solution{}, false
-		}
+	r, _ := v.Get("match")
+	m, err := matchOf(r.Value)
+	if err != nil {
+		return family.Solution{}, false
 	}
 	if m.Type == bySet {
 		text = strings.Join(answers, "; ")

@@ -3,7 +3,6 @@ package shortanswer
 import (
 	"errors"
 	"fmt"
-	"math/big"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,6 +43,10 @@ const (
 	byMath    rule = "math"
 )
 
+// modes are how texts are compared by each rule.
+var modes = map[rule]compare.Mode{byDefault: compare.InSentence, byNumber: compare.InSentence, byText: compare.Whole, bySpan: compare.Span, //nolint:gochecknoglobals // a constant
+	bySet: compare.Whole, byRegex: compare.Pattern, byMath: compare.InSentence}
+
 // match is eval.match as a row writes it.
 type match struct {
 	Type          rule    `json:"type"`
@@ -53,143 +56,110 @@ type match struct {
 	answer.Declared
 }
 
-// An accepted answer is a string or a number of the row.
-type accepted struct {
-	text   string
-	number *compare.Number // of one that is compared as a number
+// matchOf reads eval.match, which may be absent, as far as a row may have more members.
+func matchOf(v jsontext.Value) (m match, err error) {
+	if len(v) > 0 {
+		err = json.Unmarshal(v, &m)
+	}
+	return m, err
 }
 
 // A key is what a row accepts, and how.
 type key struct {
-	accepted  []accepted
-	tolerance *big.Rat // nil when the row names none
-	rule      rule
-	marker    string // "" for the usual marks
-	options   answer.Options
-	in        vocabulary.Languages
-	keepCase  bool
-	extra     int
-	numbers   compare.Numbers
-	texts     *compare.Texts
-	members   *compare.Members
-	question  *answer.Question
+	rule     rule
+	marker   string // "" for the usual marks
+	options  answer.Options
+	question *answer.Question
+	members  compare.Members // all accepted answers
+	numeric  int             // how many of them are compared as numbers
+	numbers  compare.Numbers
+	texts    compare.Texts // an accepted answer that is compared as a number is blank here
 }
 
 // newKey reads the hidden values of a row, of which tolerance and match may be absent, and
 // the question, whose words may stand next to an answer, with the format that it asks for.
 func newKey(answers, tolerance, rules jsontext.Value, question, format string) (*key, error) {
-	k := &key{extra: defaultExtraWords, in: vocabulary.Every, options: answer.Options{ColonA: true}}
-	if err := k.readMatch(rules); err != nil {
+	k := &key{texts: compare.Texts{ExtraWords: defaultExtraWords}, options: answer.Options{ColonA: true}}
+	in, err := k.readMatch(rules)
+	if err != nil {
 		return nil, err
 	}
-	var items []jsontext.Value
-	if err := json.Unmarshal(answers, &items); err != nil || len(items) == 0 {
+	accepted := golds(answers)
+	switch {
+	case len(accepted) == 0:
 		return nil, errNoAnswers
-	}
-	if k.rule == bySet && len(items) > compare.MaxSet {
+	case k.rule == bySet && len(accepted) > compare.MaxSet:
 		return nil, errSetSize
 	}
-	for _, item := range items {
-		a, err := k.readAnswer(item)
-		if err != nil {
-			return nil, err
-		}
-		k.accepted = append(k.accepted, a)
-	}
+	k.question, k.members.Texts = answer.Ask(question, format, in), &k.texts
 	if len(tolerance) > 0 && tolerance.Kind() != 'n' {
 		n, ok := compare.ParseNumber(string(tolerance))
 		if tolerance.Kind() != '0' || !ok || n.Rat().Sign() < 0 {
 			return nil, errTolerance
 		}
-		k.tolerance = n.Rat()
+		k.members.Tolerance = n.Rat()
 	}
-	return k, k.ask(question, format)
+	k.numbers = compare.NewNumbers(k.question, k.members.Tolerance != nil)
+	for _, gold := range accepted {
+		if err := k.accept(gold); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
 }
 
-func (k *key) readMatch(v jsontext.Value) error {
+// accept adds an accepted answer.
+func (k *key) accept(gold string) error {
+	t, err := k.texts.NewText(gold, k.question)
+	if err != nil {
+		return errPattern
+	}
+	m := compare.Member{Text: t}
+	switch n, ok := compare.ParseNumber(gold); {
+	case !ok && k.rule == byNumber:
+		return errNotNumber
+	case ok && (k.rule == byDefault || k.rule == byNumber || k.rule == bySet):
+		m.Number, t = &n, compare.Text{}
+		k.numeric++
+		k.numbers.Accept(n)
+	}
+	k.members.Accepted, k.texts.Accepted = append(k.members.Accepted, m), append(k.texts.Accepted, t)
+	return nil
+}
+
+// readMatch reads what the row says about how answers are matched, and returns its
+// languages.
+func (k *key) readMatch(v jsontext.Value) (in vocabulary.Languages, err error) {
 	if len(v) == 0 || v.Kind() == 'n' {
-		return nil
+		return vocabulary.Every, nil
 	}
 	var m match
 	if err := json.Unmarshal(v, &m, json.RejectUnknownMembers(true)); err != nil {
-		return fmt.Errorf("reading match: %w", err)
+		return 0, fmt.Errorf("reading match: %w", err)
 	}
-	switch m.Type {
-	case byNumber, byText, bySpan, bySet, byRegex, byMath:
-		k.rule = m.Type
-	case byDefault:
-		if m.Language == nil && m.Marks == nil && m.Pattern == nil && m.Extract == "" {
-			return errMatchType
-		}
-	default:
-		return errMatchType
+	mode, known := modes[m.Type]
+	if !known || m.Type == byDefault && m.Language == nil && m.Marks == nil && m.Pattern == nil && m.Extract == "" {
+		return 0, errMatchType
 	}
-	k.keepCase = m.IgnoreCase != nil && !*m.IgnoreCase
+	k.rule, k.texts.Mode, k.options.Lists = m.Type, mode, m.Type == byMath
+	k.texts.KeepCase = m.IgnoreCase != nil && !*m.IgnoreCase
 	if m.Marker != nil {
 		if k.marker = k.fold(textmatch.Collapse(*m.Marker)); k.marker == "" {
-			return errMarker
+			return 0, errMarker
 		}
 	}
 	if n := m.MaxExtraWords; n != nil {
 		if *n < 0 || *n > maxExtraWords || m.Type != bySpan {
-			return errExtraWords
+			return 0, errExtraWords
 		}
-		k.extra = *n
+		k.texts.ExtraWords = *n
 	}
-	var err error
-	k.in, err = m.Apply(&k.options)
-	return err
-}
-
-func (k *key) readAnswer(v jsontext.Value) (accepted, error) {
-	text := string(v)
-	if v.Kind() != '0' && (v.Kind() != '"' || json.Unmarshal(v, &text) != nil) {
-		return accepted{}, errNoAnswers
-	}
-	a := accepted{text: text}
-	if k.rule == byText || k.rule == bySpan || k.rule == byRegex || k.rule == byMath {
-		return a, nil
-	}
-	if n, ok := compare.ParseNumber(text); ok {
-		a.number = &n
-	} else if k.rule == byNumber {
-		return accepted{}, errNotNumber
-	}
-	return a, nil
-}
-
-// ask prepares the readers of answers to a question. It fails for a pattern that is none.
-func (k *key) ask(question, format string) error {
-	k.question = answer.Ask(question, format, k.in)
-	k.texts = &compare.Texts{KeepCase: k.keepCase, ExtraWords: k.extra}
-	switch k.rule {
-	case byText, bySet:
-		k.texts.Mode = compare.Whole
-	case bySpan:
-		k.texts.Mode = compare.Span
-	case byRegex:
-		k.texts.Mode = compare.Pattern
-	}
-	k.numbers = compare.NewNumbers(k.question, k.tolerance != nil)
-	k.members = &compare.Members{Texts: k.texts, Tolerance: k.tolerance}
-	for _, a := range k.accepted {
-		t, err := k.texts.NewText(a.text, k.question)
-		if err != nil {
-			return errPattern
-		}
-		k.members.Accepted = append(k.members.Accepted, compare.Member{Text: t, Number: a.number})
-		if a.number != nil {
-			t = compare.Text{}
-			k.numbers.Accept(*a.number)
-		}
-		k.texts.Accepted = append(k.texts.Accepted, t)
-	}
-	return nil
+	return m.Apply(&k.options)
 }
 
 // fold returns s in NFC, in lower case unless the row keeps it.
 func (k *key) fold(s string) string {
-	if k.keepCase {
+	if k.texts.KeepCase {
 		return textmatch.NFC(s)
 	}
 	return textmatch.Lower(s)

@@ -41,7 +41,7 @@ func (j *mathJudge) Score(ctx context.Context, candidate string, cut bool) (fami
 	if reason != "" {
 		return textmatch.Fail(reason, message, metadata), nil
 	}
-	r, err := j.comparer.Compare(ctx, j.c, j.golds, stated)
+	r, err := j.comparer.Compare(ctx, j.c, j.golds, stated.Value)
 	if f, ok := errors.AsType[*family.Failure](err); ok {
 		v := family.VerdictOf(f)
 		v.Containment, v.Metadata = verdict.Passive, verdict.NewMetadata(metadata)
@@ -62,36 +62,19 @@ func (j *mathJudge) Silent(candidate string) bool {
 	return answer.Silent(j.read(candidate), expressions{})
 }
 
+// stated returns the expression that a reply states.
+func (j *mathJudge) stated(candidate string, cut bool) (answer.Reading[string], verdict.Reason, string) {
+	reply, ok := j.marked(candidate)
+	if !ok {
+		return answer.Reading[string]{}, verdict.WrongAnswer, noMarker
+	}
+	return answer.Decide(reply, expressions{}, cut)
+}
+
 // mathLibrary names what compares, for records.
 func mathLibrary() string {
 	set := wheels.MathVerify()
 	return set.Name + " " + set.Version + " " + set.Digest()
-}
-
-// read reads a reply, in which several boxes may state a list.
-func (j *mathJudge) read(candidate string) *answer.Reply {
-	o := j.options
-	o.Lists = true
-	return answer.Read(candidate, j.question, o)
-}
-
-// stated returns the expression that a reply states.
-func (j *mathJudge) stated(candidate string, cut bool) (string, verdict.Reason, string) {
-	reply := j.read(candidate)
-	if reply.Blank() {
-		return "", verdict.EmptyCandidate, "the candidate is blank"
-	}
-	if j.marker != "" {
-		var ok bool
-		if reply, ok = j.afterMarker(reply); !ok {
-			return "", verdict.WrongAnswer, "the last line does not contain the marker"
-		}
-	}
-	got, reason, message := answer.Decide(reply, expressions{}, cut)
-	if reason != "" {
-		return "", reason, message
-	}
-	return got.Value, "", ""
 }
 
 // expressions reads what statements state as a mathematical expression, in the way in

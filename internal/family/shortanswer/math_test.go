@@ -25,8 +25,8 @@ func TestStatedExpressions(t *testing.T) {
 	} {
 		j := newTestMathJudge(t, `{"type": "math"}`, "How many bad workers must I find?")
 		got, reason, _ := j.stated(reply, false)
-		if want == "" && reason == "" || want != "" && !mathmatch.Same(got, want) {
-			t.Errorf("%s states %q (%s), want %q", reply, got, reason, want)
+		if want == "" && reason == "" || want != "" && !mathmatch.Same(got.Value, want) {
+			t.Errorf("%s states %q (%s), want %q", reply, got.Value, reason, want)
 		}
 	}
 }
@@ -47,8 +47,8 @@ func TestLongSentences(t *testing.T) {
 	t.Parallel()
 	j := newTestMathJudge(t, `{"type": "math"}`, "")
 	for _, n := range []int{compare.MaxSentence / 8, 1 << 14} {
-		if got, _, _ := j.stated(strings.Repeat("is *a* _", n), false); got == "5" {
-			t.Errorf("%d times: it states %q", n, got)
+		if got, _, _ := j.stated(strings.Repeat("is *a* _", n), false); got.Value == "5" {
+			t.Errorf("%d times: it states %q", n, got.Value)
 		}
 	}
 }

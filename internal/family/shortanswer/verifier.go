@@ -41,22 +41,19 @@ import (
 // compare mathematical expressions, need sandboxes.
 func newVerifier(r family.Resources) family.Verifier {
 	checkers, comparer := checker.New(r), mathmatch.New(r)
-	return judging{textmatch.NewVerifier(judged.Listening(r.Judge, readCase(checkers, comparer)), checkers.Close, comparer.Close)}
+	read := func(c family.Case) (textmatch.Scorer, error) { return readRow(c, checkers, comparer) }
+	return judging{textmatch.NewVerifier(judged.Listening(r.Judge, read), checkers.Close, comparer.Close)}
 }
 
-func readRow(c family.Case, comparer *mathmatch.Comparer) (textmatch.Scorer, error) {
+func readRow(c family.Case, checkers *checker.Checkers, comparer *mathmatch.Comparer) (textmatch.Scorer, error) {
 	v := c.Evaluator
-	accepted, ok := v.Get("accepted_answers")
-	if !ok {
-		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), errNoAnswers)
-	}
-	tolerance, _ := v.Get("tolerance")
 	match, _ := v.Get("match")
-	question, _ := v.Get("question")
-	text, _ := question.Text()
-	format, _ := v.Get("answer_format")
-	hint, _ := format.Text()
-	k, err := newKey(accepted.Value, tolerance.Value, match.Value, text, hint)
+	if o, ok := checkerOf(match.Value); ok {
+		return readChecked(checkers, o, c)
+	}
+	accepted, _ := v.Get("accepted_answers")
+	tolerance, _ := v.Get("tolerance")
+	k, err := newKey(accepted.Value, tolerance.Value, match.Value, textmatch.TextOf(v, "question"), textmatch.TextOf(v, "answer_format"))
 	if err != nil {
 		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), err)
 	}
@@ -89,12 +86,12 @@ func (k *key) metadata(candidate string) map[string]any {
 	metadata := map[string]any{
 		"candidate_answer":      textmatch.Excerpt(candidate),
 		"expected_answer":       task.Redacted,
-		"accepted_answer_count": len(k.accepted),
+		"accepted_answer_count": len(k.members.Accepted),
 		"matched_answer_index":  nil,
 		"match_strategy":        nil,
 		"tolerance":             nil,
 	}
-	if k.tolerance != nil {
+	if k.members.Tolerance != nil {
 		metadata["tolerance"] = task.Redacted
 	}
 	return metadata

@@ -7,6 +7,7 @@ import (
 
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/task"
 	"securebench/internal/verdict"
 )
 
@@ -81,6 +82,13 @@ func (s session) Verify(ctx context.Context, c candidate.Candidate) (family.Verd
 
 // Close does nothing: a session holds no resources.
 func (session) Close(context.Context) error { return nil }
+
+// TextOf returns a value of a row that is a text, "" for any other and none.
+func TextOf(v task.EvaluatorView, name string) string {
+	r, _ := v.Get(name)
+	text, _ := r.Text()
+	return text
+}
 
 // Pass is the verdict of a right answer.
 func Pass(metadata map[string]any) family.Verdict {

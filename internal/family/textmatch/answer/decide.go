@@ -50,6 +50,9 @@ const maxDissent = 8
 // It never looks at what is accepted. Cut says that the reply was cut off, so that only
 // marks count.
 func Decide[T any](r *Reply, reader Reader[T], cut bool) (Reading[T], verdict.Reason, string) {
+	if r.Blank() {
+		return Reading[T]{}, verdict.EmptyCandidate, "the candidate is blank"
+	}
 	got, last := highest(r, reader)
 	var line int
 	switch {
