@@ -241,13 +241,14 @@ func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
 				depth--
 			}
 		}
-		end := s.start + len(s.Text)
+		whole := s.start + len(s.Text)
+		end, behind := whole, whole
 		if depth == 0 {
-			end = s.Words[j-1].Start
+			end, behind = s.Words[j-1].Start, s.Words[j-1].End
 		}
 		st := Statement{Rank: rank, Form: true, Line: line}
 		st = r.led(p, source, st, s.Words[i].End, end)
-		st.Before, st.After = strings.Map(unform, p.text[s.start:s.Words[i].Start]), strings.Map(unform, p.text[min(len(p.text), end+len("\ue000")):max(s.start+len(s.Text), end)])
+		st.Before, st.After = strings.Map(unform, p.text[s.start:s.Words[i].Start]), strings.Map(unform, p.text[behind:max(whole, behind)])
 		switch n := len(r.Statements) - 1; {
 		case st.Text == "":
 		case r.o.Lists && last >= 0 && rank == Boxed && r.Statements[n].Rank == Boxed && r.Question.lists(s.Words[last:i]):

@@ -50,6 +50,19 @@ func TestStatements(t *testing.T) {
 	}
 }
 
+// TestManyForms reads more forms than a sentence may have, before another sentence of the
+// line.
+func TestManyForms(t *testing.T) {
+	for _, form := range []string{"\\boxed{1} ", "<answer>1</answer> ", "<answer>\\boxed{1}</answer> "} {
+		q := answer.Ask("", "", vocabulary.Every)
+		for _, n := range []int{31, 32, 33, 40} {
+			if got := answer.Read(strings.Repeat(form, n)+"are all. They go on for long.", q, answer.Options{}).Statements; len(got) == 0 {
+				t.Errorf("%d of %q: no statement", n, form)
+			}
+		}
+	}
+}
+
 // TestRawKeepsTypesetting: the expression that another program compares is what was
 // written.
 func TestRawKeepsTypesetting(t *testing.T) {
