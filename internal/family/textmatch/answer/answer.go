@@ -74,8 +74,8 @@ type Sentence struct {
 	Words     []Word
 	// Void says that the sentence has a mark that leads to nothing, so that it states
 	// nothing without one either.
-	Void  bool
-	start int // in the line
+	Void bool
+	span textmatch.Span // of the line
 }
 
 // A Line is a line of a reply without headings and bullets.
@@ -149,15 +149,22 @@ func isBlank(s string) bool {
 // A reader builds a reply.
 type reader struct {
 	*Reply
-	o Options
+	o        Options
+	plain    plain // the line that is read
+	sentence int   // the number of its sentence that is read
+}
+
+// enclosed adds what a form says that is found before lines are.
+func (r *reader) enclosed(rank Rank, content string) {
+	text := Plain(content)
+	r.Statements = append(r.Statements, Statement{Rank: rank, Form: true, Text: text, Rest: text, Raw: content})
 }
 
 // pattern adds what the pattern of a pack finds.
 func (r *reader) pattern(text string) {
 	for _, m := range r.o.Pattern.FindAllStringSubmatch(text, -1) {
 		if content := m[len(m)-1]; strings.TrimSpace(content) != "" {
-			p := Plain(content)
-			r.Statements = append(r.Statements, Statement{Rank: Boxed, Form: true, Text: p, Rest: p, Raw: content})
+			r.enclosed(Boxed, content)
 		}
 	}
 }
@@ -165,40 +172,33 @@ func (r *reader) pattern(text string) {
 // line reads one line.
 func (r *reader) line(source string) {
 	body, level := cutHeading(source)
-	body = cutBullet(body)
-	p := plainly(body)
+	p := plainly(cutBullet(body))
+	r.plain, r.sentence = p, 0
 	l := Line{Source: source, Text: strings.Map(unform, p.text)}
-	n := len(r.Lines)
-	if level == 4 && p.text != "" {
-		r.Statements = append(r.Statements, r.led(p, body, Statement{Rank: Hashes, Line: n}, 0, len(p.text)))
-		r.Lines = append(r.Lines, l)
-		return
-	}
-	if len(p.text) > maxLine {
+	switch {
+	case level == 4 && p.text != "":
+		r.Statements = append(r.Statements, r.led(Statement{Rank: Hashes}, 0, len(p.text)))
+	case len(p.text) > maxLine:
 		l.Sentences = []Sentence{{Text: p.text[:maxLine], Void: true}}
-		r.Lines = append(r.Lines, l)
-		return
-	}
-	words := r.Question.Words(p.text)
-	for _, span := range sentences(p.text, r.o.Labels) {
-		k := 0
-		for k < len(words) && words[k].Start < span.End {
-			k++
+	default:
+		words := r.Question.Words(p.text)
+		for _, span := range sentences(p.text, r.o.Labels) {
+			k := 0
+			for k < len(words) && words[k].Start < span.End {
+				k++
+			}
+			s := Sentence{Raw: p.raw(span.Start, span.End), Words: words[:k:k], span: span}
+			words = words[k:]
+			r.forms(&s)
+			s.Text = strings.Map(unform, p.text[span.Start:span.End])
+			l.Sentences = append(l.Sentences, s)
+			r.sentence++
 		}
-		s := Sentence{Text: p.text[span.Start:span.End], Words: words[:k:k], start: span.Start}
-		words = words[k:]
-		s.Raw = p.raw(body, span.Start, span.End)
-		before := len(r.Statements)
-		r.sentence(&s, p, body, n)
-		for i := before; i < len(r.Statements); i++ {
-			r.Statements[i].sentence = len(l.Sentences)
+		if l.Sentences == nil {
+			return
 		}
-		s.Text = strings.Map(unform, s.Text)
-		l.Sentences = append(l.Sentences, s)
 	}
-	if len(l.Sentences) > 0 {
-		r.Lines = append(r.Lines, l)
-	}
+	r.Lines = append(r.Lines, l)
 }
 
 // maxLine is the most bytes of a line that is read for sentences; a longer one states
@@ -209,30 +209,32 @@ const maxLine = maxRead - 1
 // sentence.
 const maxRest = 1 << 10
 
-// led returns st with what it states, p.text[start:end].
-func (r *reader) led(p plain, source string, st Statement, start, end int) Statement {
+// led returns st with what it states, the bytes of the line from start to end.
+func (r *reader) led(st Statement, start, end int) Statement {
+	p := r.plain
+	st.Line, st.sentence = len(r.Lines), r.sentence
 	st.Text = strings.Map(unform, strings.TrimSpace(p.text[start:end]))
-	st.Raw = strings.Map(unform, p.raw(source, start, end))
+	st.Raw = strings.Map(unform, p.raw(start, end))
 	st.Rest, st.Source = st.Text, st.Raw
 	if len(p.text)-end <= maxRest {
 		st.Rest = strings.Map(unform, strings.TrimSpace(p.text[start:]))
-		st.Source = strings.Map(unform, p.raw(source, start, len(p.text)))
+		st.Source = strings.Map(unform, p.raw(start, len(p.text)))
 	}
 	return st
 }
 
-// sentence finds the statements of a sentence: its forms, or its marks.
-func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
+// forms finds the forms of a sentence, or else its marks.
+func (r *reader) forms(s *Sentence) {
+	text := r.plain.text
 	forms, last := 0, -1 // where the last form ended
 	for i := 0; i < len(s.Words); i++ {
-		open := s.Words[i].Sign()
-		rank, ok := formRank[open]
+		rank, ok := formRank[s.Words[i].Sign()]
 		if !ok {
 			continue
 		}
 		depth, j := 1, i+1
 		if forms++; forms > maxMarks {
-			j, depth = len(s.Words), 1 // what follows is read as one
+			j = len(s.Words) // what follows is read as one
 		}
 		for ; j < len(s.Words) && depth > 0; j++ {
 			if _, opens := formRank[s.Words[j].Sign()]; opens {
@@ -241,14 +243,13 @@ func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
 				depth--
 			}
 		}
-		whole := s.start + len(s.Text)
-		end, behind := whole, whole
+		end, behind := s.span.End, s.span.End
 		if depth == 0 {
 			end, behind = s.Words[j-1].Start, s.Words[j-1].End
 		}
-		st := Statement{Rank: rank, Form: true, Line: line}
-		st = r.led(p, source, st, s.Words[i].End, end)
-		st.Before, st.After = strings.Map(unform, p.text[s.start:s.Words[i].Start]), strings.Map(unform, p.text[behind:max(whole, behind)])
+		st := r.led(Statement{Rank: rank, Form: true}, s.Words[i].End, end)
+		st.Before = strings.Map(unform, text[s.span.Start:s.Words[i].Start])
+		st.After = strings.Map(unform, text[behind:max(s.span.End, behind)])
 		switch n := len(r.Statements) - 1; {
 		case st.Text == "":
 		case r.o.Lists && last >= 0 && rank == Boxed && r.Statements[n].Rank == Boxed && r.Question.lists(s.Words[last:i]):
@@ -261,7 +262,7 @@ func (r *reader) sentence(s *Sentence, p plain, source string, line int) {
 		i = j - 1
 	}
 	if last < 0 {
-		r.marks(s, p, source, line)
+		r.marks(s)
 	}
 }
 
@@ -297,13 +298,7 @@ func unform(r rune) rune {
 // encloseForms writes the boxes and tags of a text as characters that stand for them,
 // and what they enclose on one line.
 func encloseForms(s string) string {
-	s = encloseTags(strings.Map(func(r rune) rune {
-		if unform(r) < 0 {
-			return '\ufffd'
-		}
-		return r
-	}, s))
-	s = joinFormulas(s)
+	s = joinFormulas(encloseTags(s))
 	var b strings.Builder
 	at := 0
 	for _, x := range findBoxes(s) {

@@ -37,43 +37,32 @@ var terminal = lazyregexp.New("\x1b\\[[0-9;]*[A-Za-z]")
 // two letters or digits, where they part what looks whole, and so do those that reverse
 // the order in which a text is shown.
 func visible(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r == '\u202d' || r == '\u202e' }) {
+	if !strings.ContainsFunc(s, hidden) {
 		return s
 	}
 	s = terminal.ReplaceAllString(s, "")
 	var b strings.Builder
-	last := ' '
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
+	last, end := ' ', 0 // the last character that is visible, and where it ends
+	for i, r := range s {
 		if hidden(r) {
-			end := i + n
-			next, size := utf8.DecodeRuneInString(s[end:])
-			for hidden(next) {
-				end += size
-				next, size = utf8.DecodeRuneInString(s[end:])
-			}
-			if textmatch.IsLetterOrNumber(last) && size > 0 && textmatch.IsLetterOrNumber(next) {
-				b.WriteString(s[i:end])
-			}
-			last, i = ' ', end
 			continue
 		}
-		if r == '\u202d' || r == '\u202e' {
-			r = '\ufffd' // shows what follows in another order
+		if end < i && textmatch.IsLetterOrNumber(last) && textmatch.IsLetterOrNumber(r) {
+			b.WriteString(s[end:i])
 		}
 		b.WriteRune(r)
-		last, i = r, i+n
+		last, end = r, i+utf8.RuneLen(r)
 	}
 	return b.String()
 }
 
 // hidden reports whether r cannot be seen and does not change how others are shown.
 func hidden(r rune) bool {
-	if r == '\u202d' || r == '\u202e' {
-		return false
-	}
-	return r > utf8.RuneSelf && unicode.Is(unicode.Cf, r) || r < ' ' && !textmatch.IsSpace(r) || r == 0x7f
+	return r > utf8.RuneSelf && unicode.Is(unicode.Cf, r) && !reverses(r) || r < ' ' && !textmatch.IsSpace(r) || r == 0x7f
 }
+
+// reverses reports whether r shows what follows in another order.
+func reverses(r rune) bool { return r == '\u202d' || r == '\u202e' }
 
 // reasoning are the names of the tags that enclose reasoning.
 var reasoning = []string{"think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "seed:think"} //nolint:gochecknoglobals // a constant
@@ -172,11 +161,14 @@ func says(s string) bool {
 }
 
 // wide writes full-width forms, and the digits and punctuation of other scripts, as ASCII.
+// No other character stands for a form, or shows what follows in another order.
 func wide(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r < utf8.RuneSelf:
 			return r
+		case unform(r) < 0, reverses(r):
+			return '\ufffd'
 		case r >= 0xff01 && r <= 0xff5e:
 			return r - 0xfee0
 		case r == 0x3000:

@@ -11,24 +11,23 @@ import (
 
 // marks finds the marks of a sentence and what they lead to. What follows one ends
 // where the next begins.
-func (r *reader) marks(s *Sentence, p plain, source string, line int) {
+func (r *reader) marks(s *Sentence) {
 	q := r.Question
-	end := s.start + len(s.Text)
 	first := len(r.Statements)
+	var last Statement
+	lead := 0                                    // where the last one begins
 	add := func(st Statement, from, start int) { // from is where its mark begins
-		if n := len(r.Statements); n > first && !r.Statements[n-1].Praised {
-			last := &r.Statements[n-1]
-			last.Text = strings.TrimSpace(strings.TrimSuffix(last.Text, strings.TrimSpace(p.text[from:end])))
-			last.Rest = last.Text
-			last.Raw = last.Text
+		if n := len(r.Statements); n > first && from >= lead {
+			r.Statements[n-1] = r.led(last, lead, from)
+			r.Statements[n-1].Rest = r.Statements[n-1].Text
 		}
-		st.Line = line
-		r.Statements = append(r.Statements, r.led(p, source, st, start, end))
+		last, lead = st, start
+		r.Statements = append(r.Statements, r.led(st, start, s.span.End))
 	}
 	tried := 0
 	for i := 0; i < len(s.Words); i++ {
 		w := s.Words[i]
-		declared := r.o.mark(p.text[w.Start:])
+		declared := r.o.mark(r.plain.text[w.Start:])
 		if declared > 0 || q.Is(w, vocabulary.Answer|vocabulary.Choose) {
 			tried++
 		}
@@ -36,13 +35,13 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 		case tried > maxMarks:
 			r.Statements, s.Void = r.Statements[:first], true
 			return
-		case r.o.ColonA && i == 0 && s.start == 0 && w.Text == "a" && len(s.Words) > 2 && s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
+		case r.o.ColonA && i == 0 && s.span.Start == 0 && w.Text == "a" && len(s.Words) > 2 && s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
 			add(Statement{Rank: Marked}, w.Start, s.Words[1].End)
 			i = 1
 		case declared > 0:
 			add(Statement{Rank: Marked}, w.Start, w.Start+declared)
 		case q.Is(w, vocabulary.Answer):
-			if st, from, start, ok := r.marked(s, p, i); ok {
+			if st, from, start, ok := r.marked(s, i); ok {
 				add(st, from, start)
 			} else if !st.Praised {
 				s.Void = true
@@ -57,7 +56,7 @@ func (r *reader) marks(s *Sentence, p plain, source string, line int) {
 	if len(r.Statements) > first {
 		s.Void = true
 	}
-	r.praised(s, p, source, line)
+	r.praised(s)
 }
 
 // maxMarks is the most marks of a sentence; one with more states nothing.
@@ -89,7 +88,7 @@ func lowerASCII(s string) string {
 // marked reads the noun of a mark at the word i, and returns what it leads to, and where
 // the mark and that start. It reports false where it leads to nothing, because no link follows or
 // because the words before it deny it.
-func (r *reader) marked(s *Sentence, p plain, i int) (st Statement, from, start int, ok bool) {
+func (r *reader) marked(s *Sentence, i int) (st Statement, from, start int, ok bool) {
 	q, words := r.Question, s.Words
 	st.Rank = Marked
 	head := i // where the noun and its adjectives begin
@@ -114,7 +113,7 @@ func (r *reader) marked(s *Sentence, p plain, i int) (st Statement, from, start 
 	if !q.Prefix(words[:head]) && (!colon || head > 0 && !parts(words[head-1].Sign())) {
 		return st, 0, 0, false
 	}
-	st.Before = p.text[s.start:words[head].Start]
+	st.Before = r.plain.text[s.span.Start:words[head].Start]
 	return st, words[head].Start, words[k].Start, true
 }
 
@@ -304,7 +303,7 @@ func parts(c rune) bool {
 }
 
 // praised finds what a sentence calls right: "B is correct", "25 is the answer".
-func (r *reader) praised(s *Sentence, p plain, source string, line int) {
+func (r *reader) praised(s *Sentence) {
 	q, words := r.Question, s.Words
 	from := 0
 	if n := len(words); n == 0 || words[n-1].Sign() == '?' {
@@ -330,10 +329,9 @@ func (r *reader) praised(s *Sentence, p plain, source string, line int) {
 			}
 			continue
 		}
-		st := Statement{Rank: rank, Praised: true, Line: line}
-		st = r.led(p, source, st, words[from].Start, words[k].Start)
+		st := r.led(Statement{Rank: rank, Praised: true}, words[from].Start, words[k].Start)
 		st.Rest = st.Text
-		st.Before = p.text[s.start:words[from].Start]
+		st.Before = r.plain.text[s.span.Start:words[from].Start]
 		st.Denied = !q.Prefix(words[:from])
 		r.Statements = append(r.Statements, st)
 		s.Void = true

@@ -38,8 +38,7 @@ func (r *reader) members(text string) string {
 			continue
 		}
 		for _, a := range answers {
-			p := Plain(a)
-			r.Statements = append(r.Statements, Statement{Rank: Marked, Form: true, Text: p, Rest: p, Raw: a})
+			r.enclosed(Marked, a)
 		}
 		return strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(body[:at]), "json"), "```")
 	}

@@ -9,30 +9,31 @@ import (
 
 // plain is a text without typesetting, and where each of its bytes comes from.
 type plain struct {
-	text string
-	from []int
+	source, text string
+	from         []int
+}
+
+// behind returns where the source goes on behind the first bytes of the text.
+func (p plain) behind(bytes int) int {
+	if bytes == 0 {
+		return 0
+	}
+	last := p.from[bytes-1]
+	_, n := utf8.DecodeRuneInString(p.source[last:])
+	return last + n
 }
 
 // raw returns what the bytes from start to end were written as, with the delimiters around
 // them.
-func (p plain) raw(source string, start, end int) string {
+func (p plain) raw(start, end int) string {
 	if start >= end {
 		return ""
 	}
-	last := p.from[end-1]
-	_, n := utf8.DecodeRuneInString(source[last:])
-	stop := last + n
+	stop := len(p.source)
 	if end < len(p.from) {
-		stop = max(stop, p.from[end])
-	} else {
-		stop = len(source)
+		stop = max(p.behind(end), p.from[end])
 	}
-	begin := 0
-	if start > 0 {
-		_, n := utf8.DecodeRuneInString(source[p.from[start-1]:])
-		begin = min(p.from[start-1]+n, p.from[start])
-	}
-	return strings.TrimSpace(source[begin:stop])
+	return strings.TrimSpace(p.source[min(p.behind(start), p.from[start]):stop])
 }
 
 // Plain returns a text without typesetting: Markdown emphasis, delimiters of formulas,
@@ -41,14 +42,10 @@ func (p plain) raw(source string, start, end int) string {
 func Plain(s string) string { return plainly(s).text }
 
 // PlainAfter returns [Plain] of a text, and what returns, as it was written, all that
-// follows the first bytes of it, of which there must be some.
+// follows the first bytes of it.
 func PlainAfter(s string) (text string, after func(bytes int) string) {
 	p := plainly(s)
-	return p.text, func(bytes int) string {
-		last := p.from[bytes-1]
-		_, n := utf8.DecodeRuneInString(s[last:])
-		return s[last+n:]
-	}
+	return p.text, func(bytes int) string { return s[p.behind(bytes):] }
 }
 
 // The commands of LaTeX that are known.
@@ -92,7 +89,7 @@ func plainly(s string) plain {
 		i = t.step(i)
 	}
 	text := strings.TrimRight(t.b.String(), " ")
-	return plain{text, t.from[:len(text)]}
+	return plain{s, text, t.from[:len(text)]}
 }
 
 // write adds what stands at s[i] for a part of the source. Spaces run together.
