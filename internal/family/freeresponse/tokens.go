@@ -12,8 +12,7 @@ import (
 // lower is the lower-case form in which "u.s." is written out and n't with one
 // of the rarer apostrophes (U+02BC, U+FF07) has the usual one.
 func lower(s string) string {
-	s = strings.ReplaceAll(textmatch.Lower(s), "u.s.", "united states")
-	return strings.ReplaceAll(strings.ReplaceAll(s, "nʼt", "n’t"), "n＇t", "n’t")
+	return strings.NewReplacer("u.s.", "united states", "nʼt", "n’t", "n＇t", "n’t").Replace(textmatch.Lower(s))
 }
 
 // tokens yields the tokens of a text that went through lower: runs of a-z and
@@ -38,7 +37,7 @@ func tokens(s string) iter.Seq[string] {
 			if negated {
 				word = stem(word)
 			}
-			if !isStop(word) && !yield(word) || negated && !yield("not") {
+			if word != "" && !stops.Has(word) && !yield(word) || negated && !yield("not") {
 				return
 			}
 		}
@@ -73,27 +72,16 @@ func contraction(s string) int {
 
 // stem returns what a negated word says without its negation.
 func stem(word string) string {
-	switch word {
-	case "can", "cannot":
-		return "can"
-	case "won":
-		return "will"
-	case "shan":
-		return "shall"
+	if s, ok := stems.Value(word); ok {
+		return s
 	}
 	return strings.TrimSuffix(word, "n")
 }
 
-// isStop reports whether a word is left out of the tokens. The list is the
-// reference's without its negators, no and not.
-func isStop(word string) bool {
-	switch word {
-	case "", "a", "an", "and", "are", "as", "at", "be", "because", "been", "before",
-		"being", "by", "did", "do", "does", "due", "for", "from", "how", "if",
-		"in", "into", "is", "it", "its", "of", "on", "or", "over", "that", "the",
-		"their", "this", "through", "to", "was", "were", "what", "when", "where",
-		"which", "who", "whom", "whose", "why", "with", "you", "your":
-		return true
-	}
-	return false
-}
+const (
+	stems textmatch.List = " can=can cannot=can won=will shan=shall "
+	// stops are words that are left out of the tokens: the reference's list without its
+	// negators, no and not.
+	stops textmatch.List = " a an and are as at be because been before being by did do does due for from how if in into is it its of on or" +
+		" over that the their this through to was were what when where which who whom whose why with you your "
+)

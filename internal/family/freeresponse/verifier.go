@@ -76,22 +76,16 @@ func (r *rubric) Score(_ context.Context, candidate string, _ bool) (family.Verd
 
 func (r *rubric) match(candidate string) family.Verdict {
 	s := r.score(answer.Said(candidate))
-	v := s.verdict()
-	v.Labels = []string{heuristic}
-	v.Metadata = verdict.NewMetadata(r.metadata(candidate, s))
-	return v
-}
-
-// verdict gives all failures the same reason: to know whether an accepted or a
-// rejected answer was matched would help to find either.
-func (s score) verdict() family.Verdict {
+	metadata := r.metadata(candidate, s)
+	v := textmatch.Pass(metadata)
 	switch {
 	case s.blank:
-		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", nil)
-	case s.rejected >= 0 || s.accepted < 0:
-		return textmatch.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", nil)
+		v = textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
+	case s.rejected >= 0 || s.accepted < 0: // which of them would help to find either
+		v = textmatch.Fail(verdict.WrongAnswer, "the candidate does not meet the rubric", metadata)
 	}
-	return textmatch.Pass(nil)
+	v.Labels = []string{heuristic}
+	return v
 }
 
 // metadata has the reference's keys. The threshold is a hidden value where the

@@ -9,7 +9,7 @@ import (
 
 // BenchmarkMatch scores candidates of 1 MiB that are meant to be slow.
 func BenchmarkMatch(b *testing.B) {
-	k, err := newKey([]string{"DNS", "TLS", "Köln", strings.Repeat("long ", 50)}, jsontext.Value(`1`))
+	k, err := newKey([]string{"DNS", "TLS", "Köln", strings.Repeat("long ", 50)}, jsontext.Value(`1`), nil, "")
 	if err != nil {
 		b.Fatal(err)
 	}

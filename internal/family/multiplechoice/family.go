@@ -110,7 +110,7 @@ func namedChoices(choices []string, s string) (out []int) {
 
 // check refuses an answer that no candidate could give.
 func check(row family.Row) []family.Problem {
-	if err := new(key).declare(row.Eval["match"]); err != nil {
+	if _, _, err := declared(row.Eval["match"]); err != nil {
 		return []family.Problem{{Path: []string{"eval", "match"}, Message: "cannot be used: " + err.Error()}}
 	}
 	choices := texts(row.Input["choices"])

@@ -22,7 +22,7 @@ import (
 
 func newTestKey(t testing.TB, answer string, choices ...string) key {
 	t.Helper()
-	k, err := newKey(choices, jsontext.Value(answer))
+	k, err := newKey(choices, jsontext.Value(answer), nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestWrittenTextNamesItsChoice(t *testing.T) {
 		at := rapid.IntRange(0, len(choices)-1).Draw(t, "at")
 		frame := rapid.SampledFrom([]string{"%", "Answer: %", "**%**", "The answer is **%**", "`%`"}).Draw(t, "frame")
 		for right := range choices {
-			k, err := newKey(choices, jsontext.Value(fmt.Sprint(right)))
+			k, err := newKey(choices, jsontext.Value(fmt.Sprint(right)), nil, "")
 			if err != nil {
 				t.Fatal(err)
 			}

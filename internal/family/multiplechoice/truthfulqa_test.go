@@ -38,7 +38,7 @@ func TestTruthfulQA(t *testing.T) {
 			t.Errorf("row %d has no right choice", r.Row)
 			continue
 		}
-		k, err := newKey(choices, jsontext.Value(fmt.Sprint(right)))
+		k, err := newKey(choices, jsontext.Value(fmt.Sprint(right)), nil, "")
 		if err != nil {
 			t.Fatalf("row %d: %v", r.Row, err)
 		}

@@ -16,7 +16,7 @@ func TestVectors(t *testing.T) {
 		if err := json.Unmarshal(v.Choices, &choices); err != nil {
 			t.Fatal(err)
 		}
-		k, err := newKey(choices, v.Answer)
+		k, err := newKey(choices, v.Answer, nil, "")
 		switch {
 		case errors.Is(err, compare.ErrTooManyChoices):
 			return "too_many_choices"

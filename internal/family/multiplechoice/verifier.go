@@ -38,20 +38,22 @@ type key struct {
 	choices  *compare.Choices
 	expected compare.Set
 	question *answer.Question
-	in       vocabulary.Languages
 	options  answer.Options
 }
 
-// newKey reads choices and answer of a row. A string that names no choice makes a
-// key that nothing matches, as in the reference; anything else that names no
-// choice is an error.
-func newKey(choices []string, gold jsontext.Value) (key, error) {
+// newKey reads choices, answer and match of a row, which may be absent, and its question. A
+// string that names no choice makes a key that nothing matches, as in the reference;
+// anything else that names no choice is an error.
+func newKey(choices []string, gold, match jsontext.Value, question string) (key, error) {
 	read, err := compare.NewChoices(choices)
 	if err != nil {
 		return key{}, err
 	}
-	k := key{choices: read, in: vocabulary.Every, options: answer.Options{Labels: true}}
-	k.question = answer.Ask("", "", k.in)
+	options, in, err := declared(match)
+	if err != nil {
+		return key{}, err
+	}
+	k := key{choices: read, question: answer.Ask(question, "", in), options: options}
 	right := Right(choices, gold)
 	if len(right) == 0 && !bytes.ContainsRune(gold, '"') {
 		return key{}, errNoValidAnswer
@@ -62,18 +64,17 @@ func newKey(choices []string, gold jsontext.Value) (key, error) {
 	return k, nil
 }
 
-// declare reads what the row says about where its answer is; it may be absent.
-func (k *key) declare(match jsontext.Value) error {
-	if len(match) == 0 || match.Kind() == 'n' {
-		return nil
-	}
+// declared reads what a row says about where its answer is, which may be absent.
+func declared(match jsontext.Value) (o answer.Options, in vocabulary.Languages, err error) {
 	var d answer.Declared
-	if err := json.Unmarshal(match, &d, json.RejectUnknownMembers(true)); err != nil {
-		return fmt.Errorf("reading match: %w", err)
+	if len(match) > 0 {
+		if err := json.Unmarshal(match, &d, json.RejectUnknownMembers(true)); err != nil {
+			return o, 0, fmt.Errorf("reading match: %w", err)
+		}
 	}
-	var err error
-	k.in, err = d.Apply(&k.options)
-	return err
+	o.Labels = true
+	in, err = d.Apply(&o)
+	return o, in, err
 }
 
 // newVerifier returns the family's verifier. It needs no sandbox.
@@ -84,15 +85,11 @@ func newVerifier(r family.Resources) family.Verifier {
 func readRow(c family.Case) (textmatch.Scorer, error) {
 	v := c.Evaluator
 	choices, gold := rowOf(v)
-	k, err := newKey(choices, gold)
+	match, _ := v.Get("match")
+	k, err := newKey(choices, gold, match.Value, textmatch.TextOf(v, "question"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer of task %s: %w", v.ID(), err)
 	}
-	match, _ := v.Get("match")
-	if err := k.declare(match.Value); err != nil {
-		return nil, fmt.Errorf("reading the marks of task %s: %w", v.ID(), err)
-	}
-	k.question = answer.Ask(textmatch.TextOf(v, "question"), "", k.in)
 	return k, nil
 }
 
