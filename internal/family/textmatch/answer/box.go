@@ -7,33 +7,29 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/lazyregexp"
 )
+
+// displays are the formulas between delimiters, of two bytes each, that may take lines.
+var displays = [...]*lazyregexp.Regexp{lazyregexp.New(`(?s)\\\[.*?\\\]`), lazyregexp.New(`(?s)\\\(.*?\\\)`), lazyregexp.New(`(?s)\$\$.*?\$\$`)} //nolint:gochecknoglobals // a constant
 
 // joinFormulas replaces the line breaks inside displayed formulas by spaces.
 func joinFormulas(s string) string {
 	out := []byte(s)
 	var ends []int
-	for _, pair := range [...][2]string{{`\[`, `\]`}, {`\(`, `\)`}, {"$$", "$$"}} {
-		for at := 0; ; {
-			i := strings.Index(s[at:], pair[0])
-			if i < 0 {
-				break
-			}
-			from := at + i + len(pair[0])
-			j := strings.Index(s[from:], pair[1])
-			if j < 0 {
-				break
-			}
-			if at = from + j + len(pair[1]); j > maxFormula {
+	for _, display := range displays {
+		for _, at := range display.FindAllStringIndex(s, -1) {
+			start, end := at[0], at[1]
+			if end-start > maxFormula {
 				continue
 			}
-			for k := from; k < from+j; k++ {
+			for k := start; k < end; k++ {
 				if out[k] < utf8.RuneSelf && textmatch.IsLineBreak(rune(out[k])) {
 					out[k] = ' '
 				}
 			}
-			if r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[at:], " ")); pair[0] != `\(` && unicode.IsUpper(r) {
-				ends = append(ends, at)
+			if r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[end:], " ")); s[start+1] != '(' && unicode.IsUpper(r) {
+				ends = append(ends, end)
 			}
 		}
 	}
@@ -49,8 +45,8 @@ func joinFormulas(s string) string {
 	return b.String()
 }
 
-// maxFormula is the most bytes of a formula whose lines are joined.
-const maxFormula = 4096
+// maxFormula is the most bytes of a formula whose lines are joined, with its delimiters.
+const maxFormula = 4100
 
 // A box is a \boxed{…} in a text.
 type box struct{ start, open, end int } // of the whole; its content is s[open:end-1]
@@ -62,9 +58,9 @@ func findBoxes(s string) []box {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
-			if n := boxStart(s[i:]); n > 0 {
-				braces = append(braces, box{start: i, open: i + n})
-				i += n - 1
+			if begun := boxStart.FindString(s[i:]); begun != "" {
+				braces = append(braces, box{start: i, open: i + len(begun)})
+				i += len(begun) - 1
 			} else {
 				i++ // an escaped brace does not count
 			}
@@ -89,13 +85,5 @@ func findBoxes(s string) []box {
 	return out
 }
 
-// boxStart returns the length of the \boxed{ that s begins with, or 0. In some texts every
-// backslash is twice.
-func boxStart(s string) int {
-	for _, command := range [...]string{`\boxed`, `\fbox`, `\\boxed`, `\\fbox`} {
-		if rest, ok := strings.CutPrefix(s, command); ok && strings.HasPrefix(strings.TrimLeft(rest[:min(len(rest), 8)], " "), "{") {
-			return len(command) + strings.IndexByte(rest, '{') + 1
-		}
-	}
-	return 0
-}
+// boxStart is how a box begins. In some texts every backslash is twice.
+var boxStart = lazyregexp.New(`^\\\\?(?:boxed|fbox) {0,7}\{`)

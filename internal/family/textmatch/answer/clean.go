@@ -95,26 +95,23 @@ func cutTag(s string, names ...string) (before, after, name string, closing, ok 
 
 func cutReasoning(s string) string {
 	var kept strings.Builder
-	names := reasoning
 	for {
-		before, after, name, closing, ok := cutTag(s, names...)
-		open := len(names) == 1
+		before, after, name, closing, ok := cutTag(s, reasoning...)
 		switch {
-		case !ok && open:
-			return kept.String()
 		case !ok:
 			return kept.String() + s
-		case closing && !open:
-			kept.Reset()
-			kept.WriteByte('\n')
 		case closing:
-			names = reasoning
-		case !open:
+			kept.Reset()
+		default:
 			kept.WriteString(before)
-			kept.WriteByte('\n')
-			names = []string{name}
+			for ok && !closing {
+				_, after, _, closing, ok = cutTag(after, name)
+			}
 		}
-		s = after
+		kept.WriteByte('\n')
+		if s = after; !ok {
+			return kept.String()
+		}
 	}
 }
 

@@ -3,8 +3,6 @@ package answer
 import (
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"securebench/internal/family/textmatch/vocabulary"
 )
@@ -63,10 +61,10 @@ func (r *reader) marks(s *Sentence) {
 const maxMarks = 32
 
 // mark returns the length of the longest mark of the pack that a text begins with, in any
-// case of the letters of ASCII, and of the signs that link it; or 0.
+// case, and of the signs that link it; or 0.
 func (o Options) mark(s string) (n int) {
 	for _, m := range o.Marks {
-		if len(m) > n && len(m) <= len(s) && lowerASCII(s[:len(m)]) == lowerASCII(m) {
+		if len(m) > n && len(m) <= len(s) && strings.EqualFold(s[:len(m)], m) {
 			n = len(m)
 		}
 	}
@@ -74,15 +72,6 @@ func (o Options) mark(s string) (n int) {
 		return 0
 	}
 	return len(s) - len(strings.TrimLeft(s[n:], " :="))
-}
-
-func lowerASCII(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf {
-			return unicode.ToLower(r)
-		}
-		return r
-	}, s)
 }
 
 // marked reads the noun of a mark at the word i, and returns what it leads to, and where

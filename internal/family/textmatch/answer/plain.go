@@ -254,13 +254,13 @@ func (t *typesetter) leave(i, n int) {
 // escaped one is a currency sign.
 func (t *typesetter) dropDollars() {
 	s := t.s
-	for i := 0; i < len(s); {
+	for i := 0; i < len(s); i++ {
 		switch {
 		case s[i] == '\\':
-			i += 2
+			i++
 		case strings.HasPrefix(s[i:], "$$"):
 			t.leave(i, 2)
-			i += 2
+			i++
 		case s[i] == '$':
 			end := closingDollar(s, i+1)
 			if end < 0 {
@@ -271,9 +271,6 @@ func (t *typesetter) dropDollars() {
 				t.leave(end, 1)
 				i = end
 			}
-			i++
-		default:
-			i++
 		}
 	}
 }
@@ -320,19 +317,11 @@ func (t *typesetter) dropEmphasis() {
 		after, _ := utf8.DecodeRuneInString(s[i+n:])
 		opens := (i == 0 || !textmatch.IsWordRune(before) || before > 0x2e7f) && i+n < len(s) && !textmatch.IsSpace(after)
 		closes := i > 0 && !textmatch.IsSpace(before) && (i+n == len(s) || !textmatch.IsLetterOrNumber(after) || after > 0x2e7f)
-		partner := -1
-		if closes && len(open) > 0 {
-			last := open[len(open)-1]
-			if s[last.at] == c && last.n == n {
-				partner = last.at
-			}
-		}
-		switch {
-		case partner >= 0:
-			t.leave(partner, n)
+		if k := len(open) - 1; closes && k >= 0 && s[open[k].at] == c && open[k].n == n {
+			t.leave(open[k].at, n)
 			t.leave(i, n)
-			open = open[:len(open)-1]
-		case opens:
+			open = open[:k]
+		} else if opens {
 			open = append(open, run{i, n})
 		}
 		i += n
