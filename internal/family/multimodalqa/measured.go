@@ -66,7 +66,7 @@ func newRow(rules, gold jsontext.Value, question, format string) (*row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading match: %w", err)
 	}
-	r := &row{match: m, golds: texted(golds(gold)), options: answer.Options{ColonA: true}}
+	r := &row{match: m, golds: texted(golds(gold))}
 	in, err := m.Apply(&r.options)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (r *row) Silent(candidate string) bool {
 func (r *row) score(candidate string, cut bool) family.Verdict {
 	metadata := map[string]any{"candidate_answer": textmatch.Excerpt(candidate), "expected_answer": task.Redacted, "match_strategy": r.match.Type}
 	reply := answer.Read(candidate, r.question, r.options)
-	if reply.Blank() {
+	if reply.Blank {
 		return textmatch.Fail(verdict.EmptyCandidate, "the candidate is blank", metadata)
 	}
 	if r.match.Type == "relaxed" {

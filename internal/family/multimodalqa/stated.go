@@ -35,7 +35,7 @@ func newTexts(golds []string, fits func(string) bool) texts {
 
 // Read reads what a mark leads to, or a form encloses.
 func (t texts) Read(q *answer.Question, st answer.Statement) answer.Reading[string] {
-	if st.Denied || strings.TrimSpace(st.Text) == "" {
+	if strings.TrimSpace(st.Text) == "" {
 		return answer.Reading[string]{}
 	}
 	if st.Form {

@@ -163,7 +163,7 @@ func (r reader) verdict(text string, cut bool) (compare.Set, verdict.Reason, str
 	text, one := plainly(text)
 	reply := answer.Read(text, r.question, r.options)
 	switch {
-	case reply.Blank():
+	case reply.Blank:
 		return 0, verdict.EmptyCandidate, "the text is blank"
 	case !one:
 		return 0, verdict.AmbiguousAnswer, "the text has different marks in brackets, or a verdict in words beside them"

@@ -56,7 +56,7 @@ func readChecked(checkers *checker.Checkers, o checker.Options, c family.Case) (
 func (r *checked) Score(ctx context.Context, text string, cut bool) (family.Verdict, error) {
 	metadata := map[string]any{"candidate_answer": textmatch.Excerpt(text), "expected_answer": task.Redacted, "match_strategy": byChecker}
 	q := checker.Question{Text: text, Row: r.row}
-	if stated, ok := answer.Read(text, r.question, answer.Options{ColonA: true}).Stated(cut); ok {
+	if stated, ok := answer.Read(text, r.question, answer.Options{}).Stated(cut); ok {
 		q.Answer = &stated
 	}
 	v, err := r.checkers.Verdict(ctx, r.c, r.options, q)

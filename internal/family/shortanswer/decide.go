@@ -78,7 +78,7 @@ const noMarker = "the last line does not contain the marker"
 // marked reads a reply: of a row that has its own marker, what follows it in the last line.
 func (k *key) marked(candidate string) (*answer.Reply, bool) {
 	reply := k.read(candidate)
-	if k.marker == "" || reply.Blank() {
+	if k.marker == "" || reply.Blank {
 		return reply, true
 	}
 	if len(reply.Lines) == 0 {

@@ -79,7 +79,7 @@ type key struct {
 // newKey reads the hidden values of a row, of which tolerance and match may be absent, and
 // the question, whose words may stand next to an answer, with the format that it asks for.
 func newKey(answers, tolerance, rules jsontext.Value, question, format string) (*key, error) {
-	k := &key{texts: compare.Texts{ExtraWords: defaultExtraWords}, options: answer.Options{ColonA: true}}
+	k := &key{texts: compare.Texts{ExtraWords: defaultExtraWords}}
 	in, err := k.readMatch(rules)
 	if err != nil {
 		return nil, err

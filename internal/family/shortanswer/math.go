@@ -89,10 +89,9 @@ var formulas = lazyregexp.New(`\$\$(.+?)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)
 // Read returns what a form encloses, or what follows a mark: the formula there if there
 // is one among words that say nothing else, or all of it.
 func (expressions) Read(q *answer.Question, st answer.Statement) answer.Reading[string] {
-	if st.Denied || strings.TrimSpace(st.Raw) == "" {
-		return answer.Reading[string]{}
-	}
 	switch {
+	case strings.TrimSpace(st.Raw) == "":
+		return answer.Reading[string]{}
 	case st.Rank == answer.Boxed && st.Form:
 		return boxedExpression(q, st)
 	case st.Form:

@@ -62,8 +62,6 @@ type Statement struct {
 	Praised bool
 	// Weak says that nothing links the mark to it: "answer B".
 	Weak bool
-	// Denied says that what stands before the mark denies or changes what it leads to.
-	Denied bool
 
 	sentence int // in its line
 }
@@ -90,13 +88,12 @@ type Reply struct {
 	Lines      []Line
 	Statements []Statement // those with a mark, in order
 	Question   *Question
-	blank      bool
+	Blank      bool // it says nothing
 }
 
 // Options say how a family reads replies.
 type Options struct {
-	Labels  bool           // single letters are labels, not initials
-	ColonA  bool           // "A:" begins an answer
+	Labels  bool           // single letters are labels, not initials, and "A:" begins no answer
 	Lists   bool           // boxes that are joined are one list: \boxed{1} and \boxed{2}
 	Marks   []string       // marks of the pack
 	Pattern *regexp.Regexp // a mark of the pack whose first group is the answer
@@ -106,7 +103,7 @@ type Options struct {
 func Read(candidate string, q *Question, o Options) *Reply {
 	r := &reader{Reply: &Reply{Question: q}, o: o}
 	text := wide(textmatch.NFC(end(Said(visible(candidate)))))
-	r.blank = isBlank(text)
+	r.Blank = isBlank(text)
 	if o.Pattern != nil {
 		r.pattern(text)
 	}
@@ -132,9 +129,6 @@ func end(s string) string {
 	s = s[len(s)-maxRead:]
 	return s[max(0, strings.IndexFunc(s, textmatch.IsLineBreak)):]
 }
-
-// Blank reports whether the reply says nothing.
-func (r *Reply) Blank() bool { return r.blank }
 
 // isBlank reports whether a text has nothing but spaces and the fences of code.
 func isBlank(s string) bool {

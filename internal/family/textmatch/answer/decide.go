@@ -50,7 +50,7 @@ const maxDissent = 8
 // It never looks at what is accepted. Cut says that the reply was cut off, so that only
 // marks count.
 func Decide[T any](r *Reply, reader Reader[T], cut bool) (Reading[T], verdict.Reason, string) {
-	if r.Blank() {
+	if r.Blank {
 		return Reading[T]{}, verdict.EmptyCandidate, "the candidate is blank"
 	}
 	got, last := highest(r, reader)
@@ -83,7 +83,7 @@ func Decide[T any](r *Reply, reader Reader[T], cut bool) (Reading[T], verdict.Re
 // could be one, and without marks no answer is clear. A reply that was cut off is not: it
 // might have gone on.
 func Silent[T any](r *Reply, reader Reader[T]) bool {
-	if _, last := highest(r, reader); last >= 0 || r.Blank() {
+	if _, last := highest(r, reader); last >= 0 || r.Blank {
 		return false
 	}
 	got, line := reader.Unmarked(r)
@@ -200,7 +200,7 @@ func (r *Reply) Stated(cut bool) (string, bool) {
 	text, ok, top := "", false, Unmarked
 	for _, st := range r.Statements {
 		switch {
-		case st.Rank < top || st.Rank == Unmarked || st.Denied || st.Text == "":
+		case st.Rank < top || st.Rank == Unmarked || st.Text == "":
 		case st.Rank > top:
 			text, ok, top = st.Text, true, st.Rank
 		case textmatch.Normalize(st.Text) != textmatch.Normalize(text):

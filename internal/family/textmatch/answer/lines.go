@@ -224,7 +224,7 @@ func beginsWithMark(q *Question, line string, o Options) bool {
 		return true
 	}
 	words := Words(Plain(line[:min(len(line), 64)]))
-	return o.ColonA && strings.HasPrefix(line, "A:") || slices.ContainsFunc(words[:min(len(words), 5)], func(w Word) bool {
+	return !o.Labels && strings.HasPrefix(line, "A:") || slices.ContainsFunc(words[:min(len(words), 5)], func(w Word) bool {
 		return q.Is(w, vocabulary.Answer|vocabulary.Conclusion)
 	})
 }

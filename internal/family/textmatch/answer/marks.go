@@ -33,7 +33,7 @@ func (r *reader) marks(s *Sentence) {
 		case tried > maxMarks:
 			r.Statements, s.Void = r.Statements[:first], true
 			return
-		case r.o.ColonA && i == 0 && s.span.Start == 0 && w.Text == "a" && len(s.Words) > 2 && s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
+		case !r.o.Labels && i == 0 && s.span.Start == 0 && w.Text == "a" && len(s.Words) > 2 && s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
 			add(Statement{Rank: Marked}, w.Start, s.Words[1].End)
 			i = 1
 		case declared > 0:
@@ -318,12 +318,12 @@ func (r *reader) praised(s *Sentence) {
 			}
 			continue
 		}
-		st := r.led(Statement{Rank: rank, Praised: true}, words[from].Start, words[k].Start)
-		st.Rest = st.Text
-		st.Before = r.plain.text[s.span.Start:words[from].Start]
-		st.Denied = !q.Prefix(words[:from])
-		r.Statements = append(r.Statements, st)
-		s.Void = true
+		if s.Void = true; q.Prefix(words[:from]) {
+			st := r.led(Statement{Rank: rank, Praised: true}, words[from].Start, words[k].Start)
+			st.Rest = st.Text
+			st.Before = r.plain.text[s.span.Start:words[from].Start]
+			r.Statements = append(r.Statements, st)
+		}
 		return
 	}
 }

@@ -57,8 +57,8 @@ const (
 	signs textmatch.List = " times=× cdot=· div=÷ pm=± mp=∓ ne=≠ neq=≠ leq=≤ le=≤ geq=≥ ge=≥ lt=< gt=> approx=≈ simeq=≈ sim=~ cong=≅" +
 		" equiv=≡ sqrt=√ circ=° degree=° pounds=£ euro=€ pi=π infty=∞ in=∈ cup=∪ cap=∩ emptyset=∅ varnothing=∅ theta=θ alpha=α beta=β" +
 		" rightarrow=→ Rightarrow=→ to=→ implies=→ therefore=∴ longrightarrow=→ ldots=… dots=… cdots=…" +
-		" left= right= displaystyle= textstyle= bf= rm= large= Large= big= Big= bigl= bigr= limits= "
-	spaces    textmatch.List = " quad qquad hspace newline "
+		" left= right= displaystyle= textstyle= bf= rm= large= Large= big= Big= bigl= bigr= limits=" +
+		" quad=\u00a0 qquad=\u00a0 hspace=\u00a0 newline=\u00a0 "
 	fractions textmatch.List = " frac dfrac tfrac cfrac "
 	silent    textmatch.List = " phantom hphantom vphantom label tag "
 )
@@ -164,6 +164,7 @@ func (t *typesetter) command(i int) int {
 	rest := strings.TrimLeft(s[end:], " ")
 	at := len(s) - len(rest)
 	sign, known := signs.Value(name)
+	out := s[i:end]
 	switch {
 	case wrappers.Has(name) && strings.HasPrefix(rest, "{"):
 		t.closers = append(t.closers, true)
@@ -178,31 +179,24 @@ func (t *typesetter) command(i int) int {
 			t.write(over+"/"+under, i)
 			return len(s) - len(after)
 		}
-		t.write(`\frac`, i)
-		return end
-	case spaces.Has(name):
-		t.write(" ", i)
-		return end
+		out = `\frac`
 	case known:
-		t.write(sign, i)
-		return end
+		out = sign
 	}
-	t.write(s[i:end], i)
+	t.write(out, i)
 	return end
 }
 
 // escape writes what a backslash and the character after it stand for.
 func (t *typesetter) escape(i int) int {
 	switch c := t.s[i+1]; c {
-	case ',', '!':
-		digits := t.b.String()
-		group := digits != "" && textmatch.IsDigit(rune(digits[len(digits)-1])) && textmatch.DigitsEnd(t.s[i+2:], 0) == 3
-		switch {
-		case c == ',' && group:
-			t.write(",", i)
-		case c == ',':
-			t.write(" ", i)
+	case '!':
+	case ',':
+		space, digits := " ", t.b.String()
+		if digits != "" && textmatch.IsDigit(rune(digits[len(digits)-1])) && textmatch.DigitsEnd(t.s[i+2:], 0) == 3 {
+			space = "," // of a group of thousands
 		}
+		t.write(space, i)
 	case '(', ')', '[', ']', ';', ':', '/', ' ':
 		t.write(" ", i)
 	case '\\':

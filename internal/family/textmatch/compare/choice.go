@@ -134,7 +134,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[S
 		return k.enclosed(q, st)
 	}
 	if st.Praised {
-		if c := k.closed(q, st.Text); c != 0 && !st.Denied && k.mentions(st.Before) == 0 {
+		if c := k.closed(q, st.Text); c != 0 && k.mentions(st.Before) == 0 {
 			return named(c)
 		}
 		return answer.Reading[Set]{}

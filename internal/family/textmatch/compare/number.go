@@ -74,9 +74,6 @@ func (c Numbers) Read(q *answer.Question, st answer.Statement) answer.Reading[Nu
 	if st.Form && st.Rank == answer.Boxed {
 		return c.boxed(q, st)
 	}
-	if st.Denied {
-		return answer.Reading[Number]{}
-	}
 	if st.Praised && c.holds(q, q.Words(st.Before)) {
 		return answer.Reading[Number]{Finding: answer.Several, Why: "more than one number stands before what calls one right"}
 	}

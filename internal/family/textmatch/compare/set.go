@@ -33,9 +33,6 @@ func (*Members) Join(a, _ int) (int, bool) { return a, true }
 
 // Read reads what a mark leads to, or a form encloses.
 func (m *Members) Read(q *answer.Question, st answer.Statement) answer.Reading[int] {
-	if st.Denied {
-		return answer.Reading[int]{}
-	}
 	if st.Form && q.Around(st.Before, st.After) {
 		return answer.Reading[int]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 	}

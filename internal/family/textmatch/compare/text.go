@@ -120,9 +120,6 @@ func (*Texts) Join(a, _ int) (int, bool) { return a, true }
 
 // Read reads what a mark leads to, or a form encloses.
 func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading[int] {
-	if st.Denied {
-		return answer.Reading[int]{}
-	}
 	if st.Form && st.Rank == answer.Boxed {
 		if q.Around(st.Before, st.After) {
 			return answer.Reading[int]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
