@@ -93,11 +93,10 @@ func namedChoices(choices []string, s string) (out []int) {
 	if textmatch.Normalize(s) == "" {
 		return nil
 	}
-	stripped := func(s string) string { return textmatch.Strip(textmatch.NFC(s)) }
-	for _, form := range [...]func(string) string{stripped, written, textmatch.Normalize} {
-		want := form(s)
+	s = textmatch.NFC(s)
+	for _, form := range [...]func(string) string{textmatch.Strip, textmatch.Collapse, textmatch.Normalize} {
 		for i, c := range choices {
-			if form(c) == want {
+			if form(textmatch.NFC(c)) == form(s) {
 				out = append(out, i)
 			}
 		}
@@ -188,7 +187,3 @@ func texts(v jsontext.Value) []string {
 	}
 	return out
 }
-
-// written is the form in which texts are compared before the normal form: NFC with one
-// space for every run of white space.
-func written(s string) string { return textmatch.Collapse(textmatch.NFC(s)) }

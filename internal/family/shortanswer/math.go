@@ -3,6 +3,7 @@ package shortanswer
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"securebench/internal/family"
@@ -216,10 +217,8 @@ func (expressions) Unmarked(r *answer.Reply) (answer.Reading[string], int) {
 		if len(l.Sentences) == 0 || i > 0 && r.Question.Courteous(l.Sentences[0].Words) {
 			continue
 		}
-		for _, s := range l.Sentences {
-			if s.Void {
-				return answer.Reading[string]{Finding: answer.Unclear, Why: "the last line has a mark that leads to nothing"}, i
-			}
+		if slices.ContainsFunc(l.Sentences, func(s answer.Sentence) bool { return s.Void }) {
+			return answer.Reading[string]{Finding: answer.Unclear, Why: "the last line has a mark that leads to nothing"}, i
 		}
 		got := sentence(r.Question, lastSaid(r.Question, l))
 		got.Line = true

@@ -152,10 +152,9 @@ func continues(before, after string, labels bool) bool {
 		return !labels
 	}
 	lower := strings.ToLower(word)
-	title := titles.Has(lower) && word != lower // "ms." are milliseconds
-	word = lower
-	era := (word == "v" || word == "n") && strings.HasPrefix(after, " Chr")
-	return title || abbreviations.Has(word) || (word == "no" || word == "nr") && IsDigit(next) || era
+	return titles.Has(lower) && word != lower || // "ms." are milliseconds
+		abbreviations.Has(lower) || (lower == "no" || lower == "nr") && IsDigit(next) ||
+		(lower == "v" || lower == "n") && strings.HasPrefix(after, " Chr")
 }
 
 const (

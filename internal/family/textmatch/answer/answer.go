@@ -102,7 +102,7 @@ type Options struct {
 // Read finds the statements of a candidate.
 func Read(candidate string, q *Question, o Options) *Reply {
 	r := &reader{Reply: &Reply{Question: q}, o: o}
-	text := wide(textmatch.NFC(end(Said(visible(candidate)))))
+	text := Wide(end(Said(visible(candidate))))
 	r.Blank = isBlank(text)
 	if o.Pattern != nil {
 		r.pattern(text)

@@ -11,13 +11,10 @@ import (
 )
 
 // Said returns what a candidate says: without reasoning (<think>…</think> and its
-// like) and without the tokens that start and stop the turns of a chat. A block of reasoning that is never closed reaches to
-// the end, and a closing tag without an opening one closes a block that began before
-// the text.
+// like) and without the tokens that start and stop the turns of a chat. A block of
+// reasoning that is never closed reaches to the end, and a closing tag without an opening
+// one closes a block that began before the text.
 func Said(candidate string) string { return cutTurns(WithoutReasoning(candidate)) }
-
-// WithoutReasoning returns what a candidate says without reasoning, with the tokens of a chat.
-func WithoutReasoning(candidate string) string { return cutReasoning(fences.Replace(candidate)) }
 
 // fences writes the other ways in which models fence their reasoning and their answers
 // as tags.
@@ -33,9 +30,8 @@ var fences = strings.NewReplacer( //nolint:gochecknoglobals // a constant
 // terminal are the sequences that color the text of a terminal.
 var terminal = lazyregexp.New("\x1b\\[[0-9;]*[A-Za-z]")
 
-// visible removes characters without width and control characters. They stay between
-// two letters or digits, where they part what looks whole, and so do those that reverse
-// the order in which a text is shown.
+// visible removes characters without width and control characters. They stay between two
+// letters or digits, where they part what looks whole.
 func visible(s string) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s
@@ -93,7 +89,9 @@ func cutTag(s string, names ...string) (before, after, name string, closing, ok 
 	}
 }
 
-func cutReasoning(s string) string {
+// WithoutReasoning returns what a candidate says without reasoning, with the tokens of a chat.
+func WithoutReasoning(candidate string) string {
+	s := fences.Replace(candidate)
 	var kept strings.Builder
 	for {
 		before, after, name, closing, ok := cutTag(s, reasoning...)
@@ -157,9 +155,10 @@ func says(s string) bool {
 	return s != "" && !strings.HasSuffix(s, ":")
 }
 
-// wide writes full-width forms, and the digits and punctuation of other scripts, as ASCII.
-// No other character stands for a form, or shows what follows in another order.
-func wide(s string) string {
+// Wide is what [Read] does to the characters of a text before anything else, and to a row's
+// texts: NFC, with full-width forms, and the digits and punctuation of other scripts, as
+// ASCII. No other character stands for a form, or shows what follows in another order.
+func Wide(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r < utf8.RuneSelf:
@@ -179,7 +178,7 @@ func wide(s string) string {
 			return rune(",;?"[i/2])
 		}
 		return r
-	}, s)
+	}, textmatch.NFC(s))
 }
 
 // digit is the ASCII digit with the value of r, a decimal digit of any script: their
@@ -191,10 +190,6 @@ func digit(r rune) rune {
 	}
 	return '0' + before%10
 }
-
-// Wide is what [Read] does to the characters of a text before anything else: a row's
-// texts are written so as well.
-func Wide(s string) string { return wide(textmatch.NFC(s)) }
 
 // Collapsed is a text as [Read] sees it before typesetting is removed, on one line.
 func Collapsed(s string) string { return textmatch.Collapse(strings.Map(unform, s)) }

@@ -87,22 +87,14 @@ func Silent[T any](r *Reply, reader Reader[T]) bool {
 		return false
 	}
 	got, line := reader.Unmarked(r)
-	switch got.Finding {
-	case Stated:
-		return got.Line && wordy(r, line) // what a line says is taken whole
-	case Unexpected: // a short line is an answer, though another one
-		return wordy(r, line)
+	if got.Finding == Unexpected || got.Finding == Stated && got.Line { // all that a line says, unless it is prose
+		return textmatch.CountWords(r.Lines[line].Text, maxAnswerWords+1) > maxAnswerWords
 	}
-	return true
+	return got.Finding != Stated
 }
 
 // maxAnswerWords is the most words of a line that is an answer as a whole.
 const maxAnswerWords = 12
-
-// wordy reports whether a line of a reply is prose.
-func wordy(r *Reply, line int) bool {
-	return textmatch.CountWords(r.Lines[line].Text, maxAnswerWords+1) > maxAnswerWords
-}
 
 // maxDistinct is the most statements of one rank that are read, the same ones once.
 const maxDistinct = 256

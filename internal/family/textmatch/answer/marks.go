@@ -92,14 +92,10 @@ func (r *reader) marked(s *Sentence, i int) (st Statement, from, start int, ok b
 		return st, 0, 0, false
 	}
 	k, linked := r.link(words, i+1)
-	if k == len(words) {
-		return st, 0, 0, false
-	}
-	if st.Weak = !linked; st.Weak && !r.weak(words, head, k) {
-		return st, 0, 0, false
-	}
 	colon := i+1 < len(words) && words[i+1].Sign() == ':'
-	if !q.Prefix(words[:head]) && (!colon || head > 0 && !parts(words[head-1].Sign())) {
+	st.Weak = !linked
+	if k == len(words) || st.Weak && !r.weak(words, head, k) ||
+		!q.Prefix(words[:head]) && (!colon || head > 0 && !parts(words[head-1].Sign())) {
 		return st, 0, 0, false
 	}
 	st.Before = r.plain.text[s.span.Start:words[head].Start]
@@ -224,15 +220,12 @@ func (q *Question) leadsOn(words []Word) bool {
 
 // aside returns where an aside between commas ends, such as ", I think,", or -1.
 func (q *Question) aside(words []Word, k int) int {
-	for j := k + 1; j < len(words) && j < k+6; j++ {
-		if words[j].Sign() == ',' {
-			return j
-		}
-		if !q.Is(words[j], vocabulary.Frame|vocabulary.Conclusion) {
-			return -1
-		}
+	rest := words[k+1 : min(len(words), k+6)]
+	i := slices.IndexFunc(rest, func(w Word) bool { return w.Sign() == ',' || !q.Is(w, vocabulary.Frame|vocabulary.Conclusion) })
+	if i < 0 || rest[i].Sign() != ',' {
+		return -1
 	}
-	return -1
+	return k + 1 + i
 }
 
 // maxAbout is the most words of what an answer is said to be about.

@@ -114,13 +114,12 @@ func (t *typesetter) step(i int) int {
 	switch c := s[i]; {
 	case c == '\\' && i+1 < len(s):
 		return t.command(i)
-	case c == '{' && strings.HasPrefix(s[i:], "{,}"):
+	case strings.HasPrefix(s[i:], "{,}"):
 		t.write(",", i)
 		return i + 3
-	case c == '{' && (strings.HasPrefix(s[i:], "{}") || strings.HasSuffix(s[:i], "^") && strings.HasPrefix(s[i:], `{\circ}`)):
-		if s[i+1] == '}' {
-			return i + 2
-		}
+	case strings.HasPrefix(s[i:], "{}"):
+		return i + 2
+	case strings.HasSuffix(s[:i], "^") && strings.HasPrefix(s[i:], `{\circ}`):
 		t.closers = append(t.closers, true)
 	case c == '{':
 		t.closers = append(t.closers, false)
