@@ -109,10 +109,8 @@ func doubtful(row family.Row) (out []family.Problem) {
 // reference answers with the reference answer, or else with the first accepted
 // answer of an object rubric.
 func reference(v task.EvaluatorView) (family.Solution, bool) {
-	if r, ok := v.Get("reference_answer"); ok {
-		if text, ok := r.Text(); ok {
-			return family.Solve(task.Text, text), true
-		}
+	if text := referenceAnswer(v); text != "" {
+		return family.Solve(task.Text, text), true
 	}
 	rubric, _ := v.Get("rubric")
 	a, ok := rubricAnswers(rubric.Value)

@@ -3,6 +3,7 @@ package freeresponse
 import (
 	"errors"
 	"math/big"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -97,15 +98,12 @@ func readAnswers(v jsontext.Value) ([]phrase, bool) {
 
 // learn collects the words of the answers.
 func (r *rubric) learn() {
-	for _, a := range r.accepted {
+	for i, a := range slices.Concat(r.accepted, r.rejected) {
 		for t, n := range a.counts {
-			r.affirmed[t] = max(r.affirmed[t], n)
 			r.vocabulary[t] = true
-		}
-	}
-	for _, a := range r.rejected {
-		for t := range a.counts {
-			r.vocabulary[t] = true
+			if i < len(r.accepted) {
+				r.affirmed[t] = max(r.affirmed[t], n)
+			}
 		}
 	}
 }

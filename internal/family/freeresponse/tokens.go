@@ -82,6 +82,6 @@ const (
 	stems textmatch.List = " can=can cannot=can won=will shan=shall "
 	// stops are words that are left out of the tokens: the reference's list without its
 	// negators, no and not.
-	stops textmatch.List = " a an and are as at be because been before being by did do does due for from how if in into is it its of on or" +
-		" over that the their this through to was were what when where which who whom whose why with you your "
+	stops textmatch.List = " a an and are as at be because been before being by did do does due for from how if in into" +
+		" is it its of on or over that the their this through to was were what when where which who whom whose why with you your "
 )

@@ -72,8 +72,11 @@ type scorer struct {
 // the candidate.
 func (s scorer) Score(ctx context.Context, candidate string, _ bool) (family.Verdict, error) {
 	if s.judge == nil {
-		return family.Verdict{Outcome: verdict.Pending, Reason: verdict.NoJudge, Message: "scoring a text rubric requires a judge",
-			Containment: verdict.Passive, Basis: verdict.Judged, Metadata: verdict.NewMetadata(map[string]any{"candidate_answer": textmatch.Excerpt(candidate)})}, nil
+		metadata := map[string]any{"candidate_answer": textmatch.Excerpt(candidate)}
+		return family.Verdict{
+			Outcome: verdict.Pending, Reason: verdict.NoJudge, Message: "scoring a text rubric requires a judge",
+			Containment: verdict.Passive, Basis: verdict.Judged, Metadata: verdict.NewMetadata(metadata),
+		}, nil
 	}
 	q := s.question
 	q.Candidate = answer.Said(candidate)

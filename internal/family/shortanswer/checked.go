@@ -49,7 +49,8 @@ type checked struct {
 // readChecked reads such a row.
 func readChecked(checkers *checker.Checkers, o checker.Options, c family.Case) (*checked, error) {
 	row, err := checker.Row(c.Evaluator.ID(), c.Evaluator.Payload(), nil)
-	return &checked{checkers, o, c, row, answer.Ask(textmatch.TextOf(c.Evaluator, "question"), "", vocabulary.Every)}, err
+	asked := answer.Ask(textmatch.TextOf(c.Evaluator, "question"), "", vocabulary.Every)
+	return &checked{checkers, o, c, row, asked}, err
 }
 
 // Score asks the checker. Of a candidate that was cut off only what is marked is an answer.

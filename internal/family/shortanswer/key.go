@@ -44,8 +44,10 @@ const (
 )
 
 // modes are how texts are compared by each rule.
-var modes = map[rule]compare.Mode{byDefault: compare.InSentence, byNumber: compare.InSentence, byText: compare.Whole, bySpan: compare.Span, //nolint:gochecknoglobals // a constant
-	bySet: compare.Whole, byRegex: compare.Pattern, byMath: compare.InSentence}
+var modes = map[rule]compare.Mode{ //nolint:gochecknoglobals // a constant
+	byDefault: compare.InSentence, byNumber: compare.InSentence, byMath: compare.InSentence,
+	byText: compare.Whole, bySet: compare.Whole, bySpan: compare.Span, byRegex: compare.Pattern,
+}
 
 // match is eval.match as a row writes it.
 type match struct {

@@ -218,7 +218,8 @@ func (expressions) Unmarked(r *answer.Reply) (answer.Reading[string], int) {
 			continue
 		}
 		if slices.ContainsFunc(l.Sentences, func(s answer.Sentence) bool { return s.Void }) {
-			return answer.Reading[string]{Finding: answer.Unclear, Why: "the last line has a mark that leads to nothing"}, i
+			why := "the last line has a mark that leads to nothing"
+			return answer.Reading[string]{Finding: answer.Unclear, Why: why}, i
 		}
 		got := sentence(r.Question, lastSaid(r.Question, l))
 		got.Line = true

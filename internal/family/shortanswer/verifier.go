@@ -53,7 +53,8 @@ func readRow(c family.Case, checkers *checker.Checkers, comparer *mathmatch.Comp
 	}
 	accepted, _ := v.Get("accepted_answers")
 	tolerance, _ := v.Get("tolerance")
-	k, err := newKey(accepted.Value, tolerance.Value, match.Value, textmatch.TextOf(v, "question"), textmatch.TextOf(v, "answer_format"))
+	k, err := newKey(accepted.Value, tolerance.Value, match.Value,
+		textmatch.TextOf(v, "question"), textmatch.TextOf(v, "answer_format"))
 	if err != nil {
 		return nil, fmt.Errorf("scoring task %s: %w", v.ID(), err)
 	}

@@ -105,7 +105,11 @@ func Read(candidate string, q *Question, o Options) *Reply {
 	text := Wide(end(Said(visible(candidate))))
 	r.Blank = isBlank(text)
 	if o.Pattern != nil {
-		r.pattern(text)
+		for _, m := range o.Pattern.FindAllStringSubmatch(text, -1) {
+			if strings.TrimSpace(m[1]) != "" {
+				r.enclosed(Boxed, m[1])
+			}
+		}
 	}
 	text = r.members(text)
 	last := lines(encloseForms(text))
@@ -152,15 +156,6 @@ type reader struct {
 func (r *reader) enclosed(rank Rank, content string) {
 	text := Plain(content)
 	r.Statements = append(r.Statements, Statement{Rank: rank, Form: true, Text: text, Rest: text, Raw: content})
-}
-
-// pattern adds what the pattern of a pack finds.
-func (r *reader) pattern(text string) {
-	for _, m := range r.o.Pattern.FindAllStringSubmatch(text, -1) {
-		if content := m[len(m)-1]; strings.TrimSpace(content) != "" {
-			r.enclosed(Boxed, content)
-		}
-	}
 }
 
 // line reads one line.

@@ -11,7 +11,9 @@ import (
 )
 
 // displays are the formulas between delimiters, of two bytes each, that may take lines.
-var displays = [...]*lazyregexp.Regexp{lazyregexp.New(`(?s)\\\[.*?\\\]`), lazyregexp.New(`(?s)\\\(.*?\\\)`), lazyregexp.New(`(?s)\$\$.*?\$\$`)} //nolint:gochecknoglobals // a constant
+var displays = [...]*lazyregexp.Regexp{ //nolint:gochecknoglobals // a constant
+	lazyregexp.New(`(?s)\\\[.*?\\\]`), lazyregexp.New(`(?s)\\\(.*?\\\)`), lazyregexp.New(`(?s)\$\$.*?\$\$`),
+}
 
 // joinFormulas replaces the line breaks inside displayed formulas by spaces.
 func joinFormulas(s string) string {
@@ -28,7 +30,8 @@ func joinFormulas(s string) string {
 					out[k] = ' '
 				}
 			}
-			if r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[end:], " ")); s[start+1] != '(' && unicode.IsUpper(r) {
+			next, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[end:], " "))
+			if s[start+1] != '(' && unicode.IsUpper(next) {
 				ends = append(ends, end)
 			}
 		}

@@ -33,7 +33,8 @@ func (r *reader) marks(s *Sentence) {
 		case tried > maxMarks:
 			r.Statements, s.Void = r.Statements[:first], true
 			return
-		case !r.o.Labels && i == 0 && s.span.Start == 0 && w.Text == "a" && len(s.Words) > 2 && s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
+		case !r.o.Labels && i == 0 && s.span.Start == 0 && w.Text == "a" && len(s.Words) > 2 &&
+			s.Words[1].Sign() == ':' && s.Words[1].Start == w.End:
 			add(Statement{Rank: Marked}, w.Start, s.Words[1].End)
 			i = 1
 		case declared > 0:
@@ -147,19 +148,17 @@ func (r *reader) link(words []Word, k int) (rest int, linked bool) {
 	q := r.Question
 	for k < len(words) {
 		w := words[k]
+		arrow := k+1 < len(words) && words[k+1].Sign() == '>'
 		switch c := w.Sign(); {
 		case !linked && w.OneOf("*_`\"”’»)]】』」"), linked && w.OneOf("*_"):
 			linked = linked || c == '】' || c == ']' || c == '」' || c == '』'
 		case c == ':' || c == '=' || c == '→' || c == '⇒' || c == '.' && !linked && k+1 < len(words) && words[k-1].Text == "ans":
 			linked = true
-		case (IsDash(c)) && !linked && k+1 < len(words) && words[k+1].Start > w.End:
+		case IsDash(c) && !linked && k+1 < len(words) && words[k+1].Start > w.End, c == '-' && arrow:
 			linked = true
-			if words[k+1].Sign() == '>' {
+			if arrow {
 				k++
 			}
-		case c == '-' && k+1 < len(words) && words[k+1].Sign() == '>':
-			k++
-			linked = true
 		case c == '(' && k+1 < len(words):
 			end := closing(words, k)
 			if end < 0 || linked && !q.offers(words[k+1:end]) || end+1 >= len(words) || !linked && !q.leadsOn(words[end+1:]) {
@@ -221,7 +220,9 @@ func (q *Question) leadsOn(words []Word) bool {
 // aside returns where an aside between commas ends, such as ", I think,", or -1.
 func (q *Question) aside(words []Word, k int) int {
 	rest := words[k+1 : min(len(words), k+6)]
-	i := slices.IndexFunc(rest, func(w Word) bool { return w.Sign() == ',' || !q.Is(w, vocabulary.Frame|vocabulary.Conclusion) })
+	i := slices.IndexFunc(rest, func(w Word) bool {
+		return w.Sign() == ',' || !q.Is(w, vocabulary.Frame|vocabulary.Conclusion)
+	})
 	if i < 0 || rest[i].Sign() != ',' {
 		return -1
 	}
