@@ -15,20 +15,14 @@ func isFormula(s string) bool {
 		return false // signs only, where each counts
 	}
 	return strings.ContainsAny(s, `\^=<>√π∞≤≥/+*`) && !strings.ContainsAny(s, "#@") && !strings.Contains(s, "://") ||
-		strings.ContainsAny(s, "([{") && strings.ContainsAny(s, "0123456789") && !strings.ContainsFunc(s, isLongWord(s)) ||
+		strings.ContainsAny(s, "([{") && strings.ContainsAny(s, "0123456789") && !longWord.MatchString(s) ||
 		algebra.MatchString(s)
 }
 
 // algebra is a short term such as 3x-2.
 var algebra = lazyregexp.New(`^[-−+]?[0-9]*[a-z]?( ?[-−+*/] ?[0-9a-z]+)+$|^[0-9]+[a-z]$`)
 
-// isLongWord makes a predicate that is true for every rune if s has a word of four
-// letters or more.
-func isLongWord(s string) func(rune) bool {
-	long := longWord.MatchString(s)
-	return func(rune) bool { return long }
-}
-
+// longWord is a word of four letters or more.
 var longWord = lazyregexp.New(`\pL{4}`)
 
 // canonical returns a formula in the one form that is compared: without typesetting and

@@ -142,26 +142,22 @@ func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading[int
 // alike returns the accepted answer that each part of an alternative is, in one spelling or
 // another: "n-d-o-a", or "ndoa". It returns -1 for any other text.
 func (c *Texts) alike(s string) int {
-	found, from, joined := -1, 0, false
-	part := func(end int) bool {
-		p := strings.Trim(s[from:end], " ,")
-		i := c.equal(p)
-		same := i >= 0 && (found < 0 || found == i)
-		found = i
-		return same
-	}
 	if len(s) > MaxSentence || c.Mode != InSentence {
 		return -1
 	}
+	part := func(from, to int) int { return c.equal(strings.Trim(s[from:to], " ,")) }
+	found, from := -1, 0
 	for _, w := range answer.Words(s) {
-		if w.In(vocabulary.Or) != 0 && len(w.Text) > 1 { // a letter may be one of the answer's
-			if !part(w.Start) {
-				return -1
-			}
-			from, joined = w.End, true
+		if w.In(vocabulary.Or) == 0 || len(w.Text) == 1 { // a letter may be one of the answer's
+			continue
 		}
+		i := part(from, w.Start)
+		if i < 0 || from > 0 && i != found {
+			return -1
+		}
+		found, from = i, w.End
 	}
-	if !joined || !part(len(s)) {
+	if from == 0 || part(from, len(s)) != found {
 		return -1
 	}
 	return found
@@ -267,9 +263,9 @@ func (c *Texts) within(q *answer.Question, s string, words []answer.Word, a Text
 	if len(a.words) == 0 {
 		return false // signs beside it could not be told from its own
 	}
-	cased := after
-	if len(folded) == len(s) {
-		cased = s[len(s)-len(after):]
+	cased := strings.ToUpper(after) // where it cannot be told
+	if begin := len(s) - len(after); begin >= 0 && c.fold(s[begin:]) == after {
+		cased = s[begin:]
 	}
 	return c.beside(q, before, after, cased, a)
 }
@@ -281,8 +277,9 @@ func (c *Texts) beside(q *answer.Question, before, after, cased string, a Text) 
 	if len(b) > maxWords {
 		return false
 	}
-	if k := clauseStart(q, b); k > 0 && (q.Closed(b[:k], 0) || concluded(q, b[:k])) {
-		b = b[k:]
+	i := lastWord(b, func(w answer.Word) bool { return q.Is(w, vocabulary.Conclusion) || w.OneOf(",;.") })
+	if i >= 0 && (q.Is(b[i], vocabulary.Conclusion) || q.Closed(b[:i], 0)) {
+		b = b[i+1:]
 	}
 	if letter := a.framed && len(a.text) == 1 && len(b) > 0 && q.Is(b[len(b)-1], vocabulary.Link); letter && len(t) <= 1 && q.Closed(b, 0) && q.Closed(t, 0) {
 		return true // "The first letter is A."
@@ -304,7 +301,7 @@ func (c *Texts) beside(q *answer.Question, before, after, cased string, a Text) 
 		if w.Sign() == '/' && c.equal(after[w.End:]) >= 0 {
 			return true
 		}
-		if (reason || w.OneOf(",;:(—–.，。；、،؛") || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, cased[w.Start:], t[i:]) {
+		if (reason || w.OneOf(",;:(—–.，。；、،؛") || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, cased, t[i:]) {
 			return true
 		}
 	}
@@ -318,51 +315,23 @@ func signed(before string, a Text) bool {
 	return (isSign(r) || answer.IsDash(r)) && (a.formula != "" || !strings.HasSuffix(before, " "))
 }
 
-// clauseStart returns where the last clause of words begins.
-func clauseStart(q *answer.Question, words []answer.Word) int {
-	for i := len(words) - 1; i >= 0; i-- {
-		if w := words[i]; q.Is(w, vocabulary.Conclusion) || w.Sign() == ',' || w.Sign() == ';' || w.Sign() == '.' {
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// concluded reports whether a conclusion ends the words.
-func concluded(q *answer.Question, words []answer.Word) bool {
-	return q.Is(words[len(words)-1], vocabulary.Conclusion)
-}
-
 // permits reports whether words may stand beside an answer. If the question has the
 // answer itself, its other words do not frame it; beside an answer that is made of frame
-// words none may stand: it could be another answer.
+// words none may stand: it could be another answer. A link after a word of the answer
+// shows that the word belongs to what is asked.
 func (c *Texts) permits(q *answer.Question, words []answer.Word, a Text) bool {
-	if !q.Closed(words, 0) {
-		return false
-	}
-	for i, w := range words {
+	linked := false
+	for _, w := range slices.Backward(words) {
+		linked = linked || q.Is(w, vocabulary.Link)
 		if w.Kind == vocabulary.Sign {
 			continue
 		}
-		harmless := q.Is(w, vocabulary.Harmless)
-		switch {
-		case a.framed:
-			return false
-		case a.asked && !harmless:
-			return false
-		case !harmless && slices.Contains(a.words, w.Text) && !linked(q, words[i:]):
-			return false
-		case q.Is(w, vocabulary.And|vocabulary.Or):
+		own := a.asked || slices.Contains(a.words, w.Text) && !linked
+		if a.framed || own && !q.Is(w, vocabulary.Harmless) || q.Is(w, vocabulary.And|vocabulary.Or) {
 			return false
 		}
 	}
-	return true
-}
-
-// linked reports whether a link follows, so that a word before it belongs to what is
-// asked.
-func linked(q *answer.Question, words []answer.Word) bool {
-	return slices.ContainsFunc(words, func(w answer.Word) bool { return q.Is(w, vocabulary.Link) })
+	return q.Closed(words, 0)
 }
 
 // minExplains is the fewest words of an explanation: a shorter one could be another
@@ -372,43 +341,49 @@ const minExplains = 3
 // explains reports whether what follows an answer only says more about it. In brackets
 // or after a slash it may be another accepted answer.
 func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool {
-	if c.equal(strings.Trim(s, " ()[]/.,;:")) >= 0 {
+	if c.equal(strings.Trim(s[words[0].Start:], " ()[]/.,;:")) >= 0 {
 		return true
 	}
-	begin := words[0].Start
-	for len(words) > 0 && words[0].Kind == vocabulary.Sign {
-		words = words[1:]
-	}
-	if len(words) == 0 {
-		return true
-	}
-	if q.Is(words[0], vocabulary.Reason) {
+	words = spoken(words)
+	if len(words) == 0 || q.Is(words[0], vocabulary.Reason) {
 		return true
 	}
 	if len(words) < minExplains || !q.Is(words[0], vocabulary.Harmless|vocabulary.Conclusion) && !words[0].Asked && words[0].In(vocabulary.Ordinary) == 0 {
 		return false
 	}
-	return !q.Opposes(nil, words) && !c.again(q, s[words[0].Start-begin:], words)
+	asked, value, first := asserts(q, s, words)
+	return !q.Opposes(nil, words) && (!asked || !unicode.IsUpper(first) || c.equal(strings.Trim(value, " .,;:)]*_")) >= 0)
 }
 
-// again reports whether an explanation, which its words begin, says again what something is
-// that the question asks for, and something else.
-func (c *Texts) again(q *answer.Question, s string, words []answer.Word) bool {
-	for i, w := range words {
-		if !q.Is(w, vocabulary.Link) {
-			continue
+// asserts returns what a sentence says after its first link, and how that begins, and whether
+// words of the question stand before the link.
+func asserts(q *answer.Question, s string, words []answer.Word) (asked bool, value string, first rune) {
+	for i, w := range words[:max(0, len(words)-1)] {
+		if q.Is(w, vocabulary.Link) {
+			value = strings.TrimLeft(s[words[i+1].Start:], " *_([\"'`")
+			first, _ = utf8.DecodeRuneInString(value)
+			return asked, value, first
 		}
-		asked := false
-		for _, b := range words[:i] {
-			asked = asked || b.Asked && !q.Is(b, vocabulary.Frame|vocabulary.Link)
-		}
-		if i+1 < len(words) {
-			rest := s[min(len(s), words[i+1].Start-words[0].Start):]
-			r, _ := utf8.DecodeRuneInString(rest)
-			return asked && unicode.IsUpper(r) && c.equal(strings.Trim(rest, " .,;:)]*_")) < 0
-		}
+		asked = asked || w.Asked && !q.Is(w, vocabulary.Frame)
 	}
-	return false
+	return false, "", 0
+}
+
+// lastWord returns the index of the last word that is wanted, or -1.
+func lastWord(words []answer.Word, wanted func(answer.Word) bool) int {
+	i := len(words) - 1
+	for i >= 0 && !wanted(words[i]) {
+		i--
+	}
+	return i
+}
+
+// spoken returns words from the first that is no sign.
+func spoken(words []answer.Word) []answer.Word {
+	for len(words) > 0 && words[0].Kind == vocabulary.Sign {
+		words = words[1:]
+	}
+	return words
 }
 
 // apart reports whether an answer with a form of its own, a date, a time or a formula,
@@ -421,7 +396,7 @@ func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text)
 	// From harmless on, all words are; where others stand, they may explain.
 	harmless := sort.Search(len(words), func(j int) bool { return q.Closed(words[j:], vocabulary.Unit) })
 	ends := func(j int) bool {
-		return j >= harmless || words[j].Sign() == '≈' || words[j].Sign() == ',' && c.explains(q, s[words[j].Start:], words[j:])
+		return j >= harmless || words[j].Sign() == '≈' || words[j].Sign() == ',' && c.explains(q, s, words[j:])
 	}
 	for i := range words[:min(len(words), maxWords)] {
 		if i > 0 && !q.Closed(words[:i], 0) {
@@ -464,22 +439,16 @@ const maxMoment = 48
 // polar reads a sentence that begins with yes or no: that word is the answer, and what
 // follows may explain it. It reports false for any other sentence.
 func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, bool) {
-	k := 0
-	for k < len(words) && words[k].Kind == vocabulary.Sign {
-		k++
-	}
-	if k+1 >= len(words) || !words[k+1].OneOf(",;:.!—–-(、，。") {
+	said := spoken(words)
+	if len(said) < 2 || !said[1].OneOf(",;:.!—–-(、，。") || !q.Is(said[0], vocabulary.Yes|vocabulary.No) {
 		return -1, false
 	}
-	if !q.Is(words[k], vocabulary.Yes|vocabulary.No) {
-		return -1, false
-	}
-	said := c.normal(s[words[k].Start:words[k].End])
-	i := slices.IndexFunc(c.Accepted, func(a Text) bool { return a.text == said && a.polar })
+	word := c.normal(s[said[0].Start:said[0].End])
+	i := slices.IndexFunc(c.Accepted, func(a Text) bool { return a.text == word && a.polar })
 	if i < 0 {
 		return -1, slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar })
 	}
-	for _, w := range words[k+2:] {
+	for _, w := range said[2:] {
 		if q.Is(w, vocabulary.Yes|vocabulary.No) && (answer.Spoken(words) < minExplains+1 || w.In(vocabulary.Frame|vocabulary.Final) == 0) || q.Is(w, vocabulary.Or|vocabulary.Hedge|vocabulary.Retract) && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0 {
 			return -1, true
 		}
@@ -562,25 +531,8 @@ func (c *Texts) after(q *answer.Question, s answer.Sentence, i int) bool {
 		again := len(words) <= minExplains && slices.ContainsFunc(words, func(w answer.Word) bool { return q.Is(w, vocabulary.Yes|vocabulary.No) })
 		return !again && !q.Retracts(words) && len(words) >= minExplains
 	}
-	return len(words) > minExplains && !q.Retracts(words) && !strings.HasSuffix(s.Text, "?") && !q.Opposes(nil, words) && !c.restates(q, s.Text, words)
-}
-
-// restates reports whether a sentence says again what something is: it has words of the
-// question before a link, or a name after it.
-func (c *Texts) restates(q *answer.Question, s string, words []answer.Word) bool {
-	for i, w := range words {
-		if !q.Is(w, vocabulary.Link) || i+1 == len(words) {
-			continue
-		}
-		r, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[words[i+1].Start:], " *_([\"'`"))
-		for _, b := range words[:i] {
-			if b.Asked && !q.Is(b, vocabulary.Frame) {
-				return true
-			}
-		}
-		return unicode.IsUpper(r) || unicode.IsDigit(r)
-	}
-	return false
+	asked, _, first := asserts(q, s.Text, words)
+	return len(words) > minExplains && !q.Retracts(words) && !strings.HasSuffix(s.Text, "?") && !q.Opposes(nil, words) && !asked && !unicode.IsUpper(first) && !unicode.IsDigit(first)
 }
 
 // echoes reports whether a sentence asks the question again.
