@@ -36,6 +36,7 @@ func (s Set) Several() bool { return s&(s-1) != 0 }
 type Choices struct {
 	texts   []text
 	longest int // bytes of the longest text in normal form
+	formula int // bytes of the longest formula
 }
 
 // A text is the text of a choice in the forms that are compared.
@@ -61,6 +62,7 @@ func NewChoices(choices []string) (*Choices, error) {
 		t := text{cuts: cutAll(textmatch.Collapse(c)), normal: textmatch.Normalize(c), plain: bare(c)}
 		if isFormula(c) || ratio.MatchString(t.plain) {
 			t.formula = canonical(c)
+			k.formula = max(k.formula, len(t.formula))
 		}
 		k.texts = append(k.texts, t)
 		k.longest = max(k.longest, len(t.normal), len(c))
@@ -76,25 +78,26 @@ func NewChoices(choices []string) (*Choices, error) {
 // ratio is a ratio of two numbers.
 var ratio = lazyregexp.New(`^[0-9.]+ ?: ?[0-9.]+$`)
 
-// formula returns the choices that s is, as a formula that may be set in another way.
-func (k *Choices) formula(s string) (found Set) {
-	longest := 0
-	for _, t := range k.texts {
-		longest = max(longest, len(t.formula))
+// where returns the choices whose text is one that is wanted.
+func (k *Choices) where(wanted func(*text) bool) (found Set) {
+	for i := range k.texts {
+		if wanted(&k.texts[i]) {
+			found |= 1 << i
+		}
 	}
-	if longest == 0 || len(s) > maxWritten(longest) {
+	return found
+}
+
+// calculated returns the choices that s is, as a formula that may be set in another way.
+func (k *Choices) calculated(s string) Set {
+	if k.formula == 0 || len(s) > maxWritten(k.formula) {
 		return 0
 	}
 	form := canonical(s)
 	if len(form) < 2 {
 		return 0 // a letter is a label
 	}
-	for i, t := range k.texts {
-		if t.formula != "" && sameFormula(form, t.formula) {
-			found |= 1 << i
-		}
-	}
-	return found
+	return k.where(func(t *text) bool { return t.formula != "" && sameFormula(form, t.formula) })
 }
 
 // label returns the choice that s is the label of: one ASCII letter in range.
@@ -146,7 +149,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[S
 			return r
 		}
 	}
-	if c := k.formula(st.Raw); c != 0 {
+	if c := k.calculated(st.Raw); c != 0 {
 		return named(c)
 	}
 	for _, s := range slices.Compact([]string{st.Rest, st.Text}) {
@@ -160,7 +163,8 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[S
 	if label := strings.Trim(st.Text, " ().[]*_`"); len(label) == 1 && label[0] >= 'A' && label[0] <= 'Z' && k.label(label) == 0 {
 		return hedged("the answer is a label that no choice has")
 	}
-	if refuses(q, st.Text) {
+	refuses := func(w answer.Word) bool { return q.Is(w, vocabulary.Refusal) && !w.Asked }
+	if slices.ContainsFunc(q.Words(st.Text), refuses) {
 		return hedged("the answer is that there is none")
 	}
 	if c := k.explained(q, st.Text); c != 0 {
@@ -186,11 +190,6 @@ func (k *Choices) articled(s string) Set {
 	return c & k.described(rest)
 }
 
-// refuses reports whether a text says that there is no answer.
-func refuses(q *answer.Question, s string) bool {
-	return slices.ContainsFunc(q.Words(s), func(w answer.Word) bool { return q.Is(w, vocabulary.Refusal) && !w.Asked })
-}
-
 // led is closed for what follows a mark: a capital label that begins it is no word.
 func (k *Choices) led(q *answer.Question, s string) Set {
 	if c := k.closed(q, s); k.begins(s)|c == c {
@@ -210,7 +209,7 @@ func (k *Choices) begins(s string) Set {
 
 // enclosed reads what a form encloses; around it nothing may oppose or name another.
 func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Reading[Set] {
-	c := cmp.Or(k.exact(st.Text), k.exact(st.Raw), k.formula(st.Raw), k.closed(q, st.Text))
+	c := cmp.Or(k.exact(st.Text), k.exact(st.Raw), k.calculated(st.Raw), k.closed(q, st.Text))
 	if c == 0 {
 		if k.mentions(st.Text)|k.mentions(st.Before)|k.mentions(st.After) != 0 {
 			return hedged("a form holds more than a choice")
@@ -233,7 +232,8 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 		return 0
 	}
 	words := q.Words(s)
-	if n := len(words); n == 0 || words[n-1].Sign() == '?' || slices.ContainsFunc(words, calculating) {
+	calculates := func(w answer.Word) bool { return w.OneOf("=+*^×÷√≡") } // and letters are no labels
+	if n := len(words); n == 0 || words[n-1].Sign() == '?' || slices.ContainsFunc(words, calculates) {
 		return 0
 	}
 	for i := range min(len(words), maxFrame) {
@@ -246,14 +246,17 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 		if i > 0 && k.mentionsBefore(s, words[i].Start) != 0 {
 			return 0
 		}
-		if c := k.exact(s[words[i].Start:]); c != 0 && (i == 0 || k.stands(q, s, words, i)) {
-			return c
-		}
-		for j := len(words); j > i+1 && j > len(words)-maxTail; j-- {
-			if !q.Closed(words[j-1:], vocabulary.Conclusion) {
-				break
+		rest, tail := s[words[i].Start:], ""
+		for j := len(words); j > i && j >= len(words)-maxTail && q.Closed(words[j:], vocabulary.Conclusion); j-- {
+			if j < len(words) {
+				rest, tail = s[words[i].Start:words[j].Start], s[words[j].Start:]
 			}
-			if c := k.exact(s[words[i].Start:words[j-1].Start]); c != 0 && k.stands(q, s, words, i) && !isArticle(s[words[i].Start:]) && k.mentions(s[words[j-1].Start:])&^c == 0 {
+			c := k.exact(rest)
+			whole := tail == ""
+			if c == 0 || !whole && (article.MatchString(rest+tail) || k.mentions(tail)&^c != 0) {
+				continue
+			}
+			if whole && i == 0 || k.stands(q, s, words, i) {
 				return c
 			}
 		}
@@ -266,12 +269,6 @@ const (
 	maxFrame = 40
 	maxTail  = 12
 )
-
-// calculating reports whether a sign belongs to a formula, in which letters are no
-// labels.
-func calculating(w answer.Word) bool {
-	return w.OneOf("=+*^×÷√≡")
-}
 
 // stands reports whether a label in a sentence is one: a capital, in brackets, or after a
 // word such as "option". A text of more than a letter always is.
@@ -289,10 +286,8 @@ func (k *Choices) stands(q *answer.Question, s string, words []answer.Word, i in
 	return i > 0 && (words[i-1].Kind == vocabulary.Sign && words[i-1].Sign() != ',' || q.Is(words[i-1], vocabulary.Option|vocabulary.Answer)) || i == 0 && len(words) == 1
 }
 
-// isArticle reports whether a text begins with A or I as a word: another follows.
-func isArticle(s string) bool {
-	return len(s) > 2 && (s[0]|0x20 == 'a' || s[0]|0x20 == 'i') && s[1] == ' ' && s[2] >= 'a' && s[2] <= 'z'
-}
+// article is A or I as a word: another follows.
+var article = lazyregexp.New(`^[aAiI] [a-z]`)
 
 // explained returns the choice that a text names before an explanation, which speaks of
 // no other.
@@ -300,8 +295,7 @@ func (k *Choices) explained(q *answer.Question, s string) Set {
 	words := q.Words(s[:min(len(s), maxReason)])
 	for i := 1; i < len(words) && i < maxFrame; i++ {
 		w := words[i]
-		reason := q.Is(w, vocabulary.Reason)
-		if !reason && !k.mayExplain(s, w) {
+		if !q.Is(w, vocabulary.Reason) && !opens(s, w, "\"“「") {
 			continue
 		}
 		head := strings.TrimSpace(s[:w.Start])
@@ -310,31 +304,12 @@ func (k *Choices) explained(q *answer.Question, s string) Set {
 			continue
 		}
 		tail := s[w.Start:]
-		if reason || i+1 < len(words) && q.Is(words[i+1], vocabulary.Reason) {
+		if reasoned(q, words[i:]) || (k.mentions(tail)|k.described(tail))&^c == 0 && q.Explains(words[i:]) {
 			return c
 		}
-		if k.mentions(tail)&^c != 0 || !q.Explains(words[i:]) || k.described(tail)&^c != 0 {
-			return 0
-		}
-		return c
+		return 0
 	}
 	return 0
-}
-
-// mayExplain reports whether an explanation may begin with a sign.
-func (k *Choices) mayExplain(s string, w answer.Word) bool {
-	c := w.Sign()
-	switch {
-	case c == 0:
-		return false
-	case strings.ContainsRune(",;:(、，；：。،؛—–\"“「", c):
-		return true
-	case c == '.':
-		return w.End < len(s)
-	case c == '-':
-		return w.Start > 0 && w.End < len(s) && (s[w.Start-1] == ' ' && s[w.End] == ' ' || s[w.End] == '-' || s[w.Start-1] == '-')
-	}
-	return false
 }
 
 // described returns the choice whose text a description is, articles and brackets aside.
@@ -345,12 +320,7 @@ func (k *Choices) described(s string) (found Set) {
 		}
 	}
 	s = bare(strings.Trim(s, " .,;:!()[]-–—\"'“”*_`"))
-	for i, t := range k.texts {
-		if t.plain == s && s != "" {
-			found |= 1 << i
-		}
-	}
-	return found
+	return k.where(func(t *text) bool { return t.plain == s && s != "" })
 }
 
 // Unmarked reads a reply without marks: sentences that name a choice, or call one right,
@@ -364,14 +334,11 @@ func (k *Choices) Unmarked(r *answer.Reply) (answer.Reading[Set], int) {
 		if !c.Value.Several() {
 			seen |= c.Value
 		}
-		switch {
+		switch both := got.Finding == answer.Stated && c.Finding == answer.Stated; {
 		case c.Finding == answer.Nothing:
-			return
-		case got.Finding == answer.Nothing && counts:
-			got, line = c, n
-		case got.Finding == answer.Stated && c.Finding == answer.Stated && got.Value&c.Value == 0:
+		case both && got.Value&c.Value == 0:
 			several = true
-		case got.Finding == answer.Stated && c.Finding == answer.Stated:
+		case both:
 			got.Value &= c.Value
 			if counts {
 				line = n
@@ -415,7 +382,7 @@ func (k *Choices) line(r *answer.Reply, n int) answer.Reading[Set] {
 		}
 	}
 	if len(r.Lines) == 1 { // else it may be a step of a calculation
-		if c := k.formula(l.Source); c != 0 {
+		if c := k.calculated(l.Source); c != 0 {
 			return named(c)
 		}
 	}
@@ -428,7 +395,7 @@ func (k *Choices) line(r *answer.Reply, n int) answer.Reading[Set] {
 		}
 	case d != 0 && d&c == 0:
 		return hedged("a label stands before the text of another choice")
-	case d == 0 && !k.restates(r.Question, rest, c) && !reasoned(r.Question, rest):
+	case d == 0 && !k.restates(r.Question, rest, c) && !reasoned(r.Question, r.Question.Words(rest)):
 		return hedged("a label stands before a text that is not its choice's")
 	}
 	return named(c)
@@ -443,18 +410,16 @@ func (k *Choices) predicate(q *answer.Question, l answer.Line) Set {
 	}
 	for _, s := range l.Sentences {
 		for n, w := range s.Words {
-			if w.Kind != vocabulary.Letters || len(w.Text) != 1 || w.End > len(l.Text) || !strings.EqualFold(l.Text[w.Start:w.End], w.Text) {
-				continue // or a form stands before it in the line
-			}
-			before := s.Words[:n]
-			for len(before) > 0 && (before[len(before)-1].Sign() == ':' || before[len(before)-1].Sign() == '(') {
-				before = before[:len(before)-1]
-			}
-			if s.Void || len(before) == 0 || !q.Is(before[len(before)-1], vocabulary.Link) {
+			link := lastWord(s.Words[:n], func(w answer.Word) bool { return !w.OneOf(":(") })
+			if s.Void || link < 0 || !q.Is(s.Words[link], vocabulary.Link) {
 				continue
 			}
+			if w.End > len(l.Text) || !strings.EqualFold(l.Text[w.Start:w.End], w.Text) {
+				continue // a form stands before it in the line
+			}
 			c, rest := k.lead(l.Text[w.Start:])
-			if c != 0 && (k.described(rest) == c || k.begun(q, rest, c)) && k.mentions(l.Text[:w.Start])&^c == 0 && !restricted(q, before) {
+			its := c != 0 && (k.described(rest) == c || k.begun(q, rest, c))
+			if its && k.mentions(l.Text[:w.Start])&^c == 0 && !restricted(q, s.Words[:link+1]) {
 				return c
 			}
 		}
@@ -499,13 +464,6 @@ func restricted(q *answer.Question, words []answer.Word) bool {
 	})
 }
 
-// reasoned reports whether a text gives a reason.
-func reasoned(q *answer.Question, s string) bool {
-	words := q.Words(s)
-	i := slices.IndexFunc(words, func(w answer.Word) bool { return w.Kind != vocabulary.Sign })
-	return i >= 0 && q.Is(words[i], vocabulary.Reason)
-}
-
 // restates reports whether a text is that of a choice among words that are understood.
 func (k *Choices) restates(q *answer.Question, s string, c Set) bool {
 	i := bits.TrailingZeros32(uint32(c))
@@ -517,23 +475,16 @@ func (k *Choices) restates(q *answer.Question, s string, c Set) bool {
 	return ok && q.Closed(q.Words(before), 0) && q.Closed(q.Words(after), 0)
 }
 
-// lead returns the choice whose capital label begins a line, with a sign that parts it
-// from what follows, and what follows.
+// leading is a capital label with a sign that parts it from what follows.
+var leading = lazyregexp.New("^[ *_`([{（【]*([A-Z])[*_`]*(?:[).:\\]},、][ *_`).:\\]},、]*(?:-+ [- ]*)?| - [- ]*)")
+
+// lead returns the choice whose label leads a line, and what follows.
 func (k *Choices) lead(s string) (Set, string) {
-	t := strings.TrimLeft(s, " *_`([{（【")
-	if t == "" || t[0] > 'Z' {
+	m := leading.FindStringSubmatchIndex(s)
+	if m == nil {
 		return 0, ""
 	}
-	c := k.label(t[:1])
-	rest := strings.TrimLeft(t[1:], "*_`")
-	if c == 0 || rest == "" || !strings.ContainsAny(rest[:1], ").:]},") && !strings.HasPrefix(rest, " - ") && !strings.HasPrefix(rest, "、") {
-		return 0, ""
-	}
-	rest = strings.TrimLeft(rest, " *_`).:]},、")
-	if after, ok := strings.CutPrefix(rest, "-"); ok && strings.HasPrefix(strings.TrimLeft(after, "-"), " ") {
-		rest = strings.TrimLeft(after, "- ")
-	}
-	return c, rest
+	return k.label(s[m[2]:m[3]]), s[m[1]:]
 }
 
 // decides reports whether a line that is a choice counts as the answer: it is the last
@@ -544,12 +495,14 @@ func (k *Choices) decides(r *answer.Reply, n int) bool {
 	for last > n && k.idle(r.Lines[last]) {
 		last--
 	}
+	text := r.Lines[n].Text
 	if n > 0 {
-		if c, _ := k.lead(r.Lines[n-1].Text); c != 0 && strings.HasSuffix(strings.TrimRight(r.Lines[n].Text, "*_` "), ".") && c&k.exact(r.Lines[n].Text) == 0 {
-			return false // the next item of a list
-		}
 		before := strings.TrimRight(r.Lines[n-1].Text, " *_`")
-		if strings.HasSuffix(before, ":") && !k.announces(r.Question, before) || strings.HasSuffix(before, "?") && k.label(strings.Trim(r.Lines[n].Text, " ().*")) == 0 {
+		c, _ := k.lead(before)
+		switch stopped := strings.HasSuffix(strings.TrimRight(text, "*_` "), "."); {
+		case stopped && c != 0 && c&k.exact(text) == 0, // the next item of a list
+			strings.HasSuffix(before, ":") && !k.announces(r.Question, before),
+			strings.HasSuffix(before, "?") && k.label(strings.Trim(text, " ().*")) == 0:
 			return false
 		}
 	}
@@ -557,8 +510,11 @@ func (k *Choices) decides(r *answer.Reply, n int) bool {
 		return true
 	}
 	end := strings.TrimRight(r.Lines[len(r.Lines)-1].Text, " *_`\"')")
-	whole := strings.HasSuffix(end, ".") || strings.HasSuffix(end, "!") || strings.HasSuffix(end, "。") || textmatch.CountWords(end, 4) < 4 && !strings.HasSuffix(end, ":")
-	return whole && (n == 0 || k.label(strings.Trim(r.Lines[n].Text, " ().*[]{}`")) != 0 || k.introduced(r, n))
+	ends := lastRune(end)
+	if !strings.ContainsRune(".!。", ends) && (ends == ':' || textmatch.CountWords(end, 4) == 4) {
+		return false
+	}
+	return n == 0 || k.label(strings.Trim(text, " ().*[]{}`")) != 0 || k.introduced(r, n)
 }
 
 // introduced reports whether a line is what the line before it announces, and those behind
@@ -626,13 +582,11 @@ func (k *Choices) mentionsBefore(s string, end int) (found Set) {
 			found |= c
 		}
 	}
-	text := textmatch.Lower(s[:end])
-	for i, t := range k.texts {
-		if _, _, ok := textmatch.FindSpan(text, t.normal); ok && !t.isLabel {
-			found |= 1 << i
-		}
-	}
-	return found
+	folded := textmatch.Lower(s[:end])
+	return found | k.where(func(t *text) bool {
+		_, _, ok := textmatch.FindSpan(folded, t.normal)
+		return ok && !t.isLabel
+	})
 }
 
 // maxReason is how many bytes of a text are searched for other choices.

@@ -10,15 +10,14 @@ import (
 	"securebench/internal/lazyregexp"
 )
 
-// A date is a day, or a month of a year.
+// A date is a day.
 type date struct {
-	year, month, day int // day 0 for a month
-	order            string
+	year, month, day int
+	order            string // of digits, in which it is asked for
 }
 
-func (d *date) equal(e *date) bool {
-	return d.year == e.year && d.month == e.month && d.day == e.day
-}
+// maxMoment is the most bytes of a date or a time.
+const maxMoment = 48
 
 // order returns the order in which the question, or else an accepted answer, writes
 // dates in digits: "mdy", "dmy", or "" where neither says.
@@ -43,13 +42,15 @@ func order(q *answer.Question, gold string) string {
 
 var (
 	digitDate = lazyregexp.New(`^([0-9]{1,2})([-/.])([0-9]{1,2})[-/.]([0-9]{4})$`)
-	isoDate   = lazyregexp.New(`^([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})$`)
-	hanDate   = lazyregexp.New(`^([0-9]{4}) ?[年년] ?([0-9]{1,2}) ?[月월] ?([0-9]{1,2}) ?[日일号]$`)
+	isoDate   = lazyregexp.New(`^([0-9]{4})(?:[-/.]| ?[年년] ?)([0-9]{1,2})(?:[-/.]| ?[月월] ?)([0-9]{1,2})(?: ?[日일号])?$`)
 	clockTime = lazyregexp.New(`^([0-9]{1,2})(?:[:.h]([0-9]{2}))?(?::([0-9]{2}))? ?(?:([ap])\.? ?m\.?)?$`)
 )
 
-// parseDate reads a text that is a date as a whole, or returns nil.
-func parseDate(s, order string) *date {
+// parseDate reads a text that is a date as a whole, or returns none.
+func parseDate(s, order string) date {
+	if len(s) > maxMoment {
+		return date{}
+	}
 	s = strings.TrimSpace(s)
 	if m := digitDate.FindStringSubmatch(s); m != nil {
 		a, b, y := number(m[1]), number(m[3]), number(m[4])
@@ -59,12 +60,10 @@ func parseDate(s, order string) *date {
 		if order == "mdy" || b > 12 {
 			return dayOf(y, a, b, order)
 		}
-		return nil
+		return date{}
 	}
-	for _, form := range [...]*lazyregexp.Regexp{isoDate, hanDate} {
-		if m := form.FindStringSubmatch(s); m != nil {
-			return dayOf(number(m[1]), number(m[2]), number(m[3]), order)
-		}
+	if m := isoDate.FindStringSubmatch(s); m != nil {
+		return dayOf(number(m[1]), number(m[2]), number(m[3]), order)
 	}
 	return spelledDate(s, order)
 }
@@ -75,16 +74,16 @@ func number(s string) int {
 	return n
 }
 
-func dayOf(year, month, day int, order string) *date {
+func dayOf(year, month, day int, order string) date {
 	if year == 0 || month < 1 || month > 12 || day < 1 || day > 31 {
-		return nil
+		return date{}
 	}
-	return &date{year, month, day, order}
+	return date{year, month, day, order}
 }
 
 // spelledDate reads a date with the name of its month: the 5th of March 2024, March 5,
 // 2024.
-func spelledDate(s, order string) *date {
+func spelledDate(s, order string) date {
 	d := date{order: order}
 	for _, w := range answer.Words(s) {
 		month, isMonth := w.Value(vocabulary.Month, vocabulary.Every)
@@ -102,13 +101,10 @@ func spelledDate(s, order string) *date {
 		case w.In(vocabulary.Weekday) != 0:
 		case w.OneOf(",."):
 		default:
-			return nil
+			return date{}
 		}
 	}
-	if d.month == 0 || d.year == 0 || d.day > 31 || d.day == 0 {
-		return nil
-	}
-	return &d
+	return dayOf(d.year, d.month, d.day, order)
 }
 
 // ofDates are words within a date.
@@ -121,7 +117,7 @@ type clock struct{ hour, minute, second int }
 // the hours are those of 24.
 func parseClock(s string) *clock {
 	m := clockTime.FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
-	if m == nil || m[2] == "" && m[4] == "" {
+	if m == nil || len(s) > maxMoment || m[2] == "" && m[4] == "" {
 		return nil
 	}
 	c := clock{number(m[1]), number(m[2]), number(m[3])}

@@ -113,17 +113,12 @@ func (k *Choices) written(layer int, c cut, labels bool) Set {
 // text returns the choices with the text s in normal form; text that normalises
 // to nothing has none. A text much longer than every choice is not normalised:
 // lower case and NFC shorten one by half at most.
-func (k *Choices) text(s string) (found Set) {
+func (k *Choices) text(s string) Set {
 	if len(s) > 2*k.longest+maxEdge {
 		return 0
 	}
 	s = textmatch.Normalize(s)
-	for i, t := range k.texts {
-		if t.normal == s && s != "" {
-			found |= 1 << i
-		}
-	}
-	return found
+	return k.where(func(t *text) bool { return t.normal == s && s != "" })
 }
 
 // labelled returns the choice that a line gives both label and text of. The

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"securebench/internal/family/textmatch"
+	"securebench/internal/lazyregexp"
 )
 
 // Bounds on a number that is compared. They are checked before it is converted, so a
@@ -43,8 +44,7 @@ func ParseNumber(s string) (Number, bool) {
 	if start > 0 && s[start-1] == '.' {
 		start--
 	}
-	var t literal
-	end := t.scan(s, start)
+	t, end := scan(s, start)
 	signed, negative, currency := false, false, ""
 	for _, r := range s[:start] {
 		switch {
@@ -93,29 +93,14 @@ type literal struct {
 	mantissa, exponent string
 }
 
-// scan reads mantissa and exponent and returns where they end.
-func (t *literal) scan(s string, i int) int {
-	end := textmatch.DigitsEnd(s, i)
-	if g := groupsEnd(s, i, end); g > end {
-		end = g
-	}
-	if end < len(s) && s[end] == '.' {
-		if f := textmatch.DigitsEnd(s, end+1); f > end+1 {
-			end = f
-		}
-	}
-	t.mantissa = s[i:end]
-	if end < len(s) && (s[end] == 'e' || s[end] == 'E') {
-		e := end + 1
-		if e < len(s) && (s[e] == '+' || s[e] == '-') {
-			e++
-		}
-		if f := textmatch.DigitsEnd(s, e); f > e {
-			t.exponent = s[end+1 : f]
-			end = f
-		}
-	}
-	return end
+// decimals are what may follow the whole part of a number: decimals and an exponent.
+var decimals = lazyregexp.New(`^(\.[0-9]+)?(?:[eE]([-+]?[0-9]+))?`)
+
+// scan reads the literal that begins at s[i] and returns where it ends.
+func scan(s string, i int) (literal, int) {
+	whole := groupsEnd(s, i, textmatch.DigitsEnd(s, i))
+	m := decimals.FindStringSubmatch(s[whole:])
+	return literal{s[i:whole] + m[1], m[2]}, whole + len(m[0])
 }
 
 // groups are the signs that part thousands; a number has one kind of them.
@@ -125,26 +110,19 @@ const groups = ",' _\u2019\u00a0\u202f\u2009"
 // there are none: one to three digits that are not a lone zero, then a sign with exactly
 // three digits, and again. A space makes groups only if every group of the number has it.
 func groupsEnd(s string, i, end int) int {
-	if end-i < 1 || end-i > 3 || s[i] == '0' {
+	sign, _ := utf8.DecodeRuneInString(s[end:])
+	if end == i || end-i > 3 || s[i] == '0' || !strings.ContainsRune(groups, sign) {
 		return end
 	}
-	sign, size := utf8.DecodeRuneInString(s[end:])
-	if size == 0 || !strings.ContainsRune(groups, sign) {
-		return end
-	}
-	last := end
-	for last < len(s) {
-		r, n := utf8.DecodeRuneInString(s[last:])
-		if r != sign {
-			break
+	for {
+		r, size := utf8.DecodeRuneInString(s[end:])
+		digits := end + size
+		last := textmatch.DigitsEnd(s, digits)
+		if r != sign || last != digits+3 {
+			return end
 		}
-		g := textmatch.DigitsEnd(s, last+n)
-		if g-last-n != 3 {
-			break
-		}
-		last = g
+		end = last
 	}
-	return last
 }
 
 // value converts the literal; false means that it exceeds the bounds.

@@ -48,8 +48,7 @@ func NewNumbers(q *answer.Question, loose bool) Numbers {
 			a.sorts[sort] = true
 		}
 		if counted = w.Kind == vocabulary.Digits; counted {
-			var t literal
-			t.scan(q.Text(), w.Start)
+			t, _ := scan(q.Text(), w.Start)
 			if v, ok := t.value(); ok {
 				a.numbers[v.RatString()] = true
 			}
@@ -156,23 +155,15 @@ func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading[Number], int) {
 
 // holds reports whether a sentence has a number.
 func (c Numbers) holds(q *answer.Question, words []answer.Word) bool {
+	l := &listing{q: q, words: words}
 	for i, w := range words {
-		if _, fraction := vulgar[w.Sign()]; fraction || w.Kind == vocabulary.Digits {
-			return true
-		}
-		if _, n := vocabulary.ReadNumber(plainWords(words[i:]), q.In); n > 0 && !w.Asked && w.In(vocabulary.Frame) == 0 {
+		_, fraction := vulgar[w.Sign()]
+		_, n := l.spelledOut(i)
+		if fraction || w.Kind == vocabulary.Digits || n > 0 && !w.Asked && w.In(vocabulary.Frame) == 0 {
 			return true
 		}
 	}
 	return false
-}
-
-func plainWords(words []answer.Word) []vocabulary.Word {
-	out := make([]vocabulary.Word, min(len(words), 12))
-	for i := range out {
-		out[i] = words[i].Word
-	}
-	return out
 }
 
 // Other reports whether a sentence holds a number that is neither the value nor the
@@ -245,10 +236,8 @@ func (l *listing) computes(value Number) bool {
 	if n == 0 || !l.values[n-1].same(value) {
 		return false
 	}
-	at := l.values[n-1].from - 1
-	for at >= 0 && l.words[at].Kind == vocabulary.Sign && l.words[at].Sign() != '=' {
-		at--
-	}
+	notSign := func(w answer.Word) bool { return w.Kind != vocabulary.Sign || w.Sign() == '=' }
+	at := lastWord(l.words[:l.values[n-1].from], notSign)
 	return at >= 0 && l.words[at].Sign() == '='
 }
 
@@ -304,27 +293,14 @@ func (c Numbers) explained(l *listing, begins func(int) bool) *Number {
 // mayExplain reports whether an explanation may begin at the word i.
 func (l *listing) mayExplain(i int) bool {
 	w := l.words[i]
-	if w.Kind != vocabulary.Sign {
-		return l.q.Is(w, vocabulary.Reason) || l.q.Is(w, vocabulary.Conclusion) && i > 0 && l.words[i-1].Sign() == ','
-	}
-	c := w.Sign()
-	switch {
-	case strings.ContainsRune(",;:(.、，；：。،؛—–≈", c):
-		return true
-	case answer.IsDash(c):
-		return w.Start > 0 && l.text[w.Start-1] == ' ' && w.End < len(l.text) && l.text[w.End] == ' '
-	}
-	return false
+	return opens(l.text, w, "≈") || l.q.Is(w, vocabulary.Reason) ||
+		l.q.Is(w, vocabulary.Conclusion) && i > 0 && l.words[i-1].Sign() == ','
 }
 
 // repeats reports whether the numbers of an explanation from the word i on are the value
 // again, or the question's. A reason may hold any.
 func (c Numbers) repeats(l *listing, i int, n *Number) bool {
-	k := i
-	for k < len(l.words) && l.words[k].Kind == vocabulary.Sign {
-		k++
-	}
-	if k < len(l.words) && l.q.Is(l.words[k], vocabulary.Reason) || l.words[i].Sign() == '≈' {
+	if reasoned(l.q, l.words[i:]) || l.words[i].Sign() == '≈' {
 		return true
 	}
 	for _, v := range l.values {
@@ -365,8 +341,8 @@ func (c Numbers) understood(l *listing, end int) *Number {
 	}
 	v := kept[0]
 	for _, other := range stated {
-		if other.from != v.from {
-			l.excuse(other)
+		for i := other.from; i < other.to && other.from != v.from; i++ {
+			l.words[i].Excused = true // it only counts what the question counts
 		}
 	}
 	n := v.Number
@@ -405,41 +381,28 @@ func (l *listing) listed(v numeral) bool {
 	return strings.Contains(l.text[start:end], ",") && (start > 0 && l.text[start-1] == '[' || end < len(l.text) && l.text[end] == ']')
 }
 
-// excuse marks the words of a number that only counts what the question counts.
-func (l *listing) excuse(v numeral) {
-	for i := v.from; i < v.to; i++ {
-		l.words[i].Excused = true
-	}
-}
-
 // result returns where what words[:end] state begins: after the last equals sign, or
 // after the link of a sentence whose subject only calculates. It reports false where
 // what stands to the left does not fit.
 func (l *listing) result(end int) (int, bool) {
-	for i := end - 1; i >= 0; i-- {
-		w := l.words[i]
-		if c := w.Sign(); c == '=' || c == '≡' {
-			if i > 0 && l.words[i-1].OneOf("!<>~/=") && l.words[i-1].End == w.Start {
-				return 0, false
-			}
-			return i + 1, l.calculates(l.words[:i]) || l.named(l.words[:i])
+	words := l.words[:end]
+	if i := lastWord(words, func(w answer.Word) bool { return w.OneOf("=≡") }); i >= 0 {
+		if i > 0 && words[i-1].OneOf("!<>~/=") && words[i-1].End == words[i].Start {
+			return 0, false
 		}
-	}
-	for i := end - 1; i >= 0; i-- {
-		if w := l.words[i]; l.q.Is(w, vocabulary.Conclusion) && w.Kind == vocabulary.Letters && (i == 0 || l.words[i-1].OneOf(",;:.—–-，；。") || l.words[i-1].In(vocabulary.And) != 0) {
-			if i > 0 {
-				return i + 1, true
-			}
-			break
-		}
+		return i + 1, l.calculates(words[:i]) || l.named(words[:i])
 	}
 	for i := end - 1; i > 0; i-- {
-		if w := l.words[i]; l.q.Is(w, vocabulary.Link) && w.Kind == vocabulary.Letters && l.text[w.Start-1] == ' ' {
-			if l.calculates(l.words[:i]) {
-				return i + 1, true
-			}
-			break
+		begins := words[i-1].OneOf(",;:.—–-，；。") || words[i-1].In(vocabulary.And) != 0
+		if w := words[i]; begins && w.Kind == vocabulary.Letters && l.q.Is(w, vocabulary.Conclusion) {
+			return i + 1, true
 		}
+	}
+	isLink := func(w answer.Word) bool {
+		return w.Kind == vocabulary.Letters && l.q.Is(w, vocabulary.Link) && w.Start > 0 && l.text[w.Start-1] == ' '
+	}
+	if i := lastWord(words, isLink); i >= 0 && l.calculates(words[:i]) {
+		return i + 1, true
 	}
 	return 0, true
 }
@@ -506,14 +469,11 @@ func (l *listing) named(words []answer.Word) bool {
 	if len(words) == 0 {
 		return true
 	}
-	if i := len(words); i <= 3 && words[i-1].Kind == vocabulary.Letters && utf8.RuneCountInString(words[i-1].Text) <= 2 {
+	last := words[len(words)-1]
+	if len(words) <= 3 && last.Kind == vocabulary.Letters && utf8.RuneCountInString(last.Text) <= 2 {
 		return true
 	}
-	c := len(words) - 1
-	for c >= 0 && !words[c].OneOf(",;:.") {
-		c--
-	}
-	clause := words[c+1:]
+	clause := words[lastWord(words, func(w answer.Word) bool { return w.OneOf(",;:.") })+1:]
 	kept := slices.DeleteFunc(slices.Clone(clause), func(w answer.Word) bool {
 		return utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters || w.OneOf("+-−×*/÷()^√")
 	})

@@ -37,7 +37,7 @@ type Texts struct {
 type Text struct {
 	text    string // normalised
 	formula string // its canonical form, of one with mathematical signs
-	date    *date
+	date    date
 	clock   *clock
 	pattern *regexp.Regexp
 	polar   bool // it is a word for yes or no
@@ -120,10 +120,8 @@ func (*Texts) Join(a, _ int) (int, bool) { return a, true }
 
 // Read reads what a mark leads to, or a form encloses.
 func (c *Texts) Read(q *answer.Question, st answer.Statement) answer.Reading[int] {
-	if st.Form && st.Rank == answer.Boxed {
-		if q.Around(st.Before, st.After) {
-			return answer.Reading[int]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
-		}
+	if st.Form && st.Rank == answer.Boxed && q.Around(st.Before, st.After) {
+		return answer.Reading[int]{Finding: answer.Unclear, Why: "a word beside the form denies or doubts it"}
 	}
 	for _, s := range slices.Compact([]string{st.Raw, st.Rest, st.Text}) {
 		if i := c.equal(s); i >= 0 {
@@ -204,20 +202,15 @@ func (c *Texts) equal(s string) int {
 	if c.Mode == Whole {
 		text = c.normal(s)
 	}
-	for i, a := range c.Accepted {
+	return slices.IndexFunc(c.Accepted, func(a Text) bool {
 		switch {
 		case a.text == "":
+			return false
 		case a.pattern != nil:
-			if a.pattern.MatchString(strings.TrimSpace(s)) {
-				return i
-			}
-		case withoutArticle(a.text) == withoutArticle(text):
-			return i
-		case a.is(s), a.is(strings.Trim(s, " .,*_`\"'()")):
-			return i
+			return a.pattern.MatchString(strings.TrimSpace(s))
 		}
-	}
-	return -1
+		return withoutArticle(a.text) == withoutArticle(text) || a.is(s) || a.is(strings.Trim(s, " .,*_`\"'()"))
+	})
 }
 
 // find returns the accepted answer that a sentence gives, or -1: it stands there, and
@@ -236,43 +229,23 @@ func (c *Texts) find(q *answer.Question, s string) int {
 	if i, polar := c.polar(q, s, words); polar {
 		return i
 	}
-	for i, a := range c.Accepted {
-		if a.text == "" || len(a.words) == 0 && a.formula == "" {
-			continue
-		}
-		if c.within(q, s, words, a) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(c.Accepted, func(a Text) bool { return a.text != "" && c.within(q, s, words, a) })
 }
 
-// within reports whether an accepted answer stands in a sentence among words that are
-// understood, or before an explanation.
+// within reports whether an accepted answer stands in a sentence: before it all is
+// understood, after it too, or it explains.
 func (c *Texts) within(q *answer.Question, s string, words []answer.Word, a Text) bool {
-	if a.date != nil || a.clock != nil || a.formula != "" && len(words) <= maxWords {
-		if c.apart(q, s, words, a) {
-			return true
-		}
+	if (a.date != (date{}) || a.clock != nil || a.formula != "" && len(words) <= maxWords) && c.apart(q, s, words, a) {
+		return true
 	}
-	folded := c.fold(s)
-	before, after, ok := textmatch.FindSpan(folded, a.text)
-	if !ok || len(folded) != len(s) && strings.ContainsRune(a.text, '\u0307') {
-		return false
-	}
-	if len(a.words) == 0 {
-		return false // signs beside it could not be told from its own
+	before, after, ok := textmatch.FindSpan(c.fold(s), a.text)
+	if !ok || len(a.words) == 0 {
+		return false // signs beside one without words could not be told from its own
 	}
 	cased := strings.ToUpper(after) // where it cannot be told
 	if begin := len(s) - len(after); begin >= 0 && c.fold(s[begin:]) == after {
 		cased = s[begin:]
 	}
-	return c.beside(q, before, after, cased, a)
-}
-
-// beside judges what stands beside an answer: before it all is understood, after it
-// too, or it explains. Cased is what stands after it as it was written.
-func (c *Texts) beside(q *answer.Question, before, after, cased string, a Text) bool {
 	b, t := q.Words(before), q.Words(after)
 	if len(b) > maxWords {
 		return false
@@ -284,10 +257,7 @@ func (c *Texts) beside(q *answer.Question, before, after, cased string, a Text) 
 	if letter := a.framed && len(a.text) == 1 && len(b) > 0 && q.Is(b[len(b)-1], vocabulary.Link); letter && len(t) <= 1 && q.Closed(b, 0) && q.Closed(t, 0) {
 		return true // "The first letter is A."
 	}
-	if !c.permits(q, b, a) {
-		return false
-	}
-	if signed(before, a) {
+	if !c.permits(q, b, a) || signed(before, a) {
 		return false
 	}
 	if c.permits(q, t, a) {
@@ -297,11 +267,10 @@ func (c *Texts) beside(q *answer.Question, before, after, cased string, a Text) 
 		if i > 0 && !c.permits(q, t[:i], a) {
 			return false
 		}
-		reason := q.Is(w, vocabulary.Reason)
 		if w.Sign() == '/' && c.equal(after[w.End:]) >= 0 {
 			return true
 		}
-		if (reason || w.OneOf(",;:(—–.，。；、،؛") || w.Sign() == '-' && i+1 < len(t) && t[i+1].Start > w.End && w.Start > 0) && c.explains(q, cased, t[i:]) {
+		if (q.Is(w, vocabulary.Reason) || opens(after, w, "")) && c.explains(q, cased, t[i:]) {
 			return true
 		}
 	}
@@ -352,7 +321,8 @@ func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool
 		return false
 	}
 	asked, value, first := asserts(q, s, words)
-	return !q.Opposes(nil, words) && (!asked || !unicode.IsUpper(first) || c.equal(strings.Trim(value, " .,;:)]*_")) >= 0)
+	other := asked && unicode.IsUpper(first) && c.equal(strings.Trim(value, " .,;:)]*_")) < 0
+	return !other && !q.Opposes(nil, words)
 }
 
 // asserts returns what a sentence says after its first link, and how that begins, and whether
@@ -376,6 +346,20 @@ func lastWord(words []answer.Word, wanted func(answer.Word) bool) int {
 		i--
 	}
 	return i
+}
+
+// reasoned reports whether words give a reason.
+func reasoned(q *answer.Question, words []answer.Word) bool {
+	words = spoken(words)
+	return len(words) > 0 && q.Is(words[0], vocabulary.Reason)
+}
+
+// opens reports whether an explanation may begin with a sign of s, also with one of also.
+func opens(s string, w answer.Word, also string) bool {
+	if answer.IsDash(w.Sign()) && w.Start > 0 && w.End < len(s) && s[w.Start-1] == ' ' && s[w.End] == ' ' {
+		return true
+	}
+	return w.OneOf(",;:(—–.、，；：。،؛"+also) || w.Sign() == '-' && strings.HasPrefix(s[w.End:], "-")
 }
 
 // spoken returns words from the first that is no sign.
@@ -417,12 +401,10 @@ func (c *Texts) apart(q *answer.Question, s string, words []answer.Word, a Text)
 
 // is reports whether a text is the date, time or formula.
 func (a Text) is(s string) bool {
-	if a.date != nil && len(s) <= maxMoment {
-		if d := parseDate(s, a.date.order); d != nil && d.equal(a.date) {
-			return true
-		}
+	if a.date != (date{}) && parseDate(s, a.date.order) == a.date {
+		return true
 	}
-	if a.clock != nil && len(s) <= maxMoment {
+	if a.clock != nil {
 		if d := parseClock(s); d != nil && *d == *a.clock {
 			return true
 		}
@@ -432,9 +414,6 @@ func (a Text) is(s string) bool {
 
 // maxWritten is the most bytes in which a formula of so many is written.
 func maxWritten(formula int) int { return 8*formula + maxMoment }
-
-// maxMoment is the most bytes of a date or a time.
-const maxMoment = 48
 
 // polar reads a sentence that begins with yes or no: that word is the answer, and what
 // follows may explain it. It reports false for any other sentence.
@@ -460,27 +439,12 @@ func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, b
 // ExtraWords words, none of which denies or offers another.
 func (c *Texts) span(s string) int {
 	folded := c.fold(s)
-	for i, a := range c.Accepted {
-		if a.text == "" || len(a.words) == 0 {
-			continue
-		}
+	opposes := func(w answer.Word) bool { return w.In(vocabulary.Negator|vocabulary.Or|vocabulary.Wrong) != 0 }
+	return slices.IndexFunc(c.Accepted, func(a Text) bool {
 		before, after, ok := textmatch.FindSpan(folded, a.text)
-		if !ok {
-			continue
-		}
-		n := 0
-		fits := true
-		for _, w := range append(answer.Words(before), answer.Words(after)...) {
-			if w.Kind != vocabulary.Sign {
-				n++
-			}
-			fits = fits && w.In(vocabulary.Negator|vocabulary.Or|vocabulary.Wrong) == 0
-		}
-		if fits && n <= c.ExtraWords {
-			return i
-		}
-	}
-	return -1
+		words := append(answer.Words(before), answer.Words(after)...)
+		return ok && len(a.words) > 0 && answer.Spoken(words) <= c.ExtraWords && !slices.ContainsFunc(words, opposes)
+	})
 }
 
 // Unmarked reads the last line of a reply without marks: its first sentence gives the
@@ -488,8 +452,9 @@ func (c *Texts) span(s string) int {
 func (c *Texts) Unmarked(r *answer.Reply) (answer.Reading[int], int) {
 	q := r.Question
 	n := len(r.Lines) - 1
-	for n > 0 && c.idle(q, r.Lines[n]) {
-		n--
+	says := func(s answer.Sentence) bool { return !q.Courteous(s.Words) }
+	for n > 0 && !slices.ContainsFunc(r.Lines[n].Sentences, says) {
+		n-- // it only takes leave
 	}
 	if n < 0 {
 		return answer.Reading[int]{Why: "the reply holds no answer"}, 0
@@ -500,23 +465,18 @@ func (c *Texts) Unmarked(r *answer.Reply) (answer.Reading[int], int) {
 			return answer.Reading[int]{Finding: answer.Stated, Value: i}, n
 		}
 	}
-	got := c.missed(line.Text)
-	first := true
+	missed := c.missed(line.Text)
+	got := missed
 	for _, s := range line.Sentences {
 		if q.Courteous(s.Words) || c.echoes(q, s) {
 			continue
 		}
-		if s.Void {
-			return c.missed(line.Text), n
-		}
-		i := c.find(q, s.Text)
-		switch {
+		switch i := c.find(q, s.Text); {
+		case s.Void, i < 0 && (got.Finding != answer.Stated || !c.after(q, s, got.Value)):
+			return missed, n
 		case i >= 0:
 			got = answer.Reading[int]{Finding: answer.Stated, Value: i}
-		case first || !c.after(q, s, got.Value):
-			return c.missed(line.Text), n
 		}
-		first = false
 	}
 	return got, n
 }
@@ -527,12 +487,17 @@ func (c *Texts) after(q *answer.Question, s answer.Sentence, i int) bool {
 		return false
 	}
 	words := q.Words(s.Text)
+	long := len(words) > minExplains
+	if q.Retracts(words) || len(words) < minExplains {
+		return false
+	}
 	if c.Accepted[i].polar {
-		again := len(words) <= minExplains && slices.ContainsFunc(words, func(w answer.Word) bool { return q.Is(w, vocabulary.Yes|vocabulary.No) })
-		return !again && !q.Retracts(words) && len(words) >= minExplains
+		isPolar := func(w answer.Word) bool { return q.Is(w, vocabulary.Yes|vocabulary.No) }
+		return long || !slices.ContainsFunc(words, isPolar)
 	}
 	asked, _, first := asserts(q, s.Text, words)
-	return len(words) > minExplains && !q.Retracts(words) && !strings.HasSuffix(s.Text, "?") && !q.Opposes(nil, words) && !asked && !unicode.IsUpper(first) && !unicode.IsDigit(first)
+	restates := asked || unicode.IsUpper(first) || unicode.IsDigit(first)
+	return long && !restates && !strings.HasSuffix(s.Text, "?") && !q.Opposes(nil, words)
 }
 
 // echoes reports whether a sentence asks the question again.
@@ -545,9 +510,4 @@ func (c *Texts) echoes(q *answer.Question, s answer.Sentence) bool {
 		words[i].Excused = words[i].Asked
 	}
 	return q.Closed(words[:len(words)-1], 0)
-}
-
-// idle reports whether a line only takes leave.
-func (c *Texts) idle(q *answer.Question, l answer.Line) bool {
-	return !slices.ContainsFunc(l.Sentences, func(s answer.Sentence) bool { return !q.Courteous(s.Words) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
 )
 
 // A unit is what follows a number: one or more units of measure, with powers and
@@ -31,10 +32,9 @@ func (l *listing) unit(i, end int) unit {
 		if k+1 >= end {
 			return u
 		}
-		c := l.words[k].Sign()
 		switch {
-		case c == 0 && l.isUnit(k):
-		case c == 0 || !strings.ContainsRune("/·*⋅×", c):
+		case l.words[k].Kind == vocabulary.Letters && l.isUnit(k):
+		case !l.words[k].OneOf("/·*⋅×"):
 			return u
 		case l.words[k+1].Sign() == '(':
 			if inner := l.unit(k+2, end); inner.end > k+2 && inner.end < end && l.words[inner.end].Sign() == ')' {
@@ -44,7 +44,7 @@ func (l *listing) unit(i, end int) unit {
 			return u
 		case l.isUnit(k + 1):
 			k++
-		case l.words[k+1].Asked || c == '/' && divides(l.words[k+1]):
+		case l.words[k+1].Asked || l.words[k].Sign() == '/' && divides(l.words[k+1]):
 			u.end = k + 2
 			return u
 		default:
@@ -93,14 +93,7 @@ func (l *listing) measure(u *unit, i, k, end int) int {
 // compound reports whether the unit at the word k is part of one with others.
 func (l *listing) compound(k, end int) bool {
 	next := l.power(k+1, end)
-	if next > k+1 {
-		return true
-	}
-	if next < end {
-		c := l.words[next].Sign()
-		return strings.ContainsRune("/·⋅", c) || l.isUnit(next)
-	}
-	return false
+	return next > k+1 || next < end && (l.words[next].OneOf("/·⋅") || l.isUnit(next))
 }
 
 // power skips the power of a unit: ^2, ^{-1}, squared.
@@ -145,15 +138,14 @@ func (l *listing) numeral(i int) (numeral, bool) {
 		if i > 0 && l.words[i-1].Sign() == '.' && l.pointed(i) {
 			v.from--
 		}
-	case vulgar[w.Sign()] != [2]int64{}:
-		f := vulgar[w.Sign()]
-		v.value, v.to = big.NewRat(f[0], f[1]), i+1
-		v.fraction = true
-		return v, true
 	case w.Kind == vocabulary.Letters:
 		return l.spelled(i)
 	default:
-		return v, false
+		f, ok := vulgar[w.Sign()]
+		if ok {
+			v.value, v.to, v.fraction = big.NewRat(f[0], f[1]), i+1, true
+		}
+		return v, ok
 	}
 	l.extend(&v)
 	return v, true
@@ -161,21 +153,26 @@ func (l *listing) numeral(i int) (numeral, bool) {
 
 // decimal reads the literal that begins at the word i.
 func (l *listing) decimal(i int) (*big.Rat, int, bool) {
-	var t literal
 	start := l.words[i].Start
 	if l.pointed(i) {
 		start--
 	}
-	end := t.scan(l.text, start)
-	k := i
-	for k < len(l.words) && l.words[k].End <= end {
-		k++
-	}
-	if k < len(l.words) && l.words[k].Start < end || k == i {
+	t, end := scan(l.text, start)
+	k, whole := l.until(i, end)
+	if !whole || k == i {
 		return nil, i, false
 	}
 	value, ok := t.value()
 	return value, k, ok
+}
+
+// until returns which word from i on is the first behind a place in the text, and whether
+// none spans it.
+func (l *listing) until(i, end int) (int, bool) {
+	for i < len(l.words) && l.words[i].End <= end {
+		i++
+	}
+	return i, i == len(l.words) || l.words[i].Start >= end
 }
 
 // pointed reports whether a decimal point begins the number at the word i.
@@ -187,7 +184,7 @@ func (l *listing) pointed(i int) bool {
 // spelled reads a number in words.
 func (l *listing) spelled(i int) (numeral, bool) {
 	v := numeral{from: i}
-	decimal, n := l.hyphenated(i)
+	decimal, n := l.spelledOut(i)
 	if n == 0 || l.q.Is(l.words[i], vocabulary.Frame) && n == 1 && l.words[i].Text != "one" {
 		return v, false
 	}
@@ -196,21 +193,21 @@ func (l *listing) spelled(i int) (numeral, bool) {
 		return v, false
 	}
 	v.value, v.to = value, i+n
-	if k := v.to; k+2 < len(l.words) && l.words[k].In(vocabulary.And) != 0 && l.words[k+1].Text == "a" && l.words[k+2].Text == "half" {
-		v.value, v.to = new(big.Rat).Add(v.value, big.NewRat(1, 2)), k+3
-		return v, true
+	if l.at(v.to).In(vocabulary.And) != 0 && l.at(v.to+1).Text == "a" && l.at(v.to+2).Text == "half" {
+		v.value, v.to = new(big.Rat).Add(v.value, big.NewRat(1, 2)), v.to+3
+	} else {
+		l.scale(&v)
 	}
-	l.scale(&v)
 	return v, true
 }
 
-// hyphenated reads a number in words, among them hyphens, and returns it with how many
+// spelledOut reads a number in words, among them hyphens, and returns it with how many
 // words it has.
-func (l *listing) hyphenated(i int) (decimal string, n int) {
+func (l *listing) spelledOut(i int) (decimal string, n int) {
 	var words []vocabulary.Word
 	var at []int
 	for k := i; k < len(l.words) && len(words) < 12; k++ {
-		if w := l.words[k]; w.Sign() == '-' && k > i && w.Start == l.words[k-1].End && k+1 < len(l.words) && l.words[k+1].Start == w.End {
+		if w := l.words[k]; w.Sign() == '-' && k > i && w.Start == l.words[k-1].End && l.at(k+1).Start == w.End {
 			continue
 		}
 		words, at = append(words, l.words[k].Word), append(at, k)
@@ -221,96 +218,64 @@ func (l *listing) hyphenated(i int) (decimal string, n int) {
 	return decimal, at[n-1] + 1 - i
 }
 
+// at returns the word k, an empty one behind the last.
+func (l *listing) at(k int) answer.Word {
+	if k >= len(l.words) {
+		return answer.Word{}
+	}
+	return l.words[k]
+}
+
 // extend reads what makes another number of the literal: a fraction, a power of ten, a
 // scale.
 func (l *listing) extend(v *numeral) {
-	sign := func(k int) rune {
-		if k < len(l.words) {
-			return l.words[k].Sign()
-		}
-		return 0
-	}
-	tight := func(k int) bool { return k < len(l.words) && l.words[k].Start == l.words[k-1].End }
-	if f := vulgar[sign(v.to)]; f != [2]int64{} {
-		v.value = new(big.Rat).Add(v.value, big.NewRat(f[0], f[1]))
+	next, after := l.at(v.to), l.at(v.to+1)
+	tight := after.Start == next.End && l.at(v.to+2).Start == after.End
+	switch half, mixed := vulgar[next.Sign()]; {
+	case mixed:
+		v.value = new(big.Rat).Add(v.value, big.NewRat(half[0], half[1]))
 		v.to, v.fraction = v.to+1, true
-		return
-	}
-	if sign(v.to) == '/' && v.to+1 < len(l.words) && l.words[v.to+1].Kind == vocabulary.Digits {
-		if over, end, ok := l.decimal(v.to + 1); ok && over.Sign() != 0 && sign(end) != '/' {
+	case next.Sign() == '/' && after.Kind == vocabulary.Digits:
+		if over, end, ok := l.decimal(v.to + 1); ok && over.Sign() != 0 && l.at(end).Sign() != '/' {
 			v.value = new(big.Rat).Quo(v.value, over)
 			v.to, v.fraction = end, true
 		}
-		return
-	}
-	if v.to < len(l.words) && l.words[v.to].Kind == vocabulary.Digits && sign(v.to+1) == '/' && tight(v.to+1) && tight(v.to+2) {
+	case next.Kind == vocabulary.Digits && after.Sign() == '/' && tight:
 		over, end, ok := l.decimal(v.to)
 		if under, last, ok2 := l.decimal(end + 1); ok && ok2 && end == v.to+1 && under.Sign() != 0 && over.Cmp(under) < 0 && v.value.IsInt() {
 			v.value = new(big.Rat).Add(v.value, over.Quo(over, under))
 			v.to, v.fraction = last, true
 		}
-		return
+	case !l.powerOfTen(v):
+		l.scale(v)
 	}
-	if k := v.to; (strings.ContainsRune("×·⋅*", sign(k)) || k < len(l.words) && l.words[k].Text == "x") && k+2 < len(l.words) && l.words[k+1].Text == "10" && sign(k+2) == '^' {
-		if e, end, ok := l.exponent(k + 3); ok {
-			v.value = new(big.Rat).Mul(v.value, power10(e))
-			v.to = end
-		}
-		return
-	}
-	if l.words[v.from].Text == "10" && sign(v.to) == '^' {
-		if e, end, ok := l.exponent(v.to + 1); ok {
-			v.value = power10(e)
-			v.to = end
-		}
-		return
-	}
-	l.scale(v)
 }
 
-// exponent reads a small whole number in braces or without.
-func (l *listing) exponent(k int) (e, end int, ok bool) {
-	negative, braced := false, false
-	for ; k < len(l.words); k++ {
-		switch w := l.words[k]; {
-		case w.Sign() == '{' && !braced:
-			braced = true
-		case isSign(w.Sign()) && !negative:
-			negative = w.Sign() != '+'
-		case w.Kind == vocabulary.Digits && len(w.Text) <= 3 && !strings.ContainsAny(w.Text, ".,"):
-			for _, c := range w.Text {
-				e = e*10 + int(c-'0')
-			}
-			if negative {
-				e = -e
-			}
-			k++
-			if braced {
-				if k >= len(l.words) || l.words[k].Sign() != '}' {
-					return 0, 0, false
-				}
-				k++
-			}
-			return e, k, e <= maxExponent && e >= -maxExponent
-		default:
-			return 0, 0, false
+// tenTo is what makes a power of ten of 10, or multiplies another number by one.
+var tenTo = lazyregexp.New(`^( *[×·⋅*xX] *10)? *\^ *(?:\{ *([-+−]?[0-9]{1,3}) *\}|([-+−]?[0-9]{1,3}))`)
+
+// powerOfTen reads the power of ten that follows a number, and reports whether one does.
+func (l *listing) powerOfTen(v *numeral) bool {
+	at := l.words[v.to-1].End
+	m := tenTo.FindStringSubmatch(l.text[at:])
+	if m == nil || m[1] == "" && l.words[v.from].Text != "10" {
+		return false
+	}
+	power, small := literal{"1", strings.Replace(m[2]+m[3], "−", "-", 1)}.value()
+	if end, whole := l.until(v.to, at+len(m[0])); whole && small {
+		if v.to = end; m[1] == "" {
+			v.value = power
+		} else {
+			v.value = new(big.Rat).Mul(v.value, power)
 		}
 	}
-	return 0, 0, false
-}
-
-func power10(e int) *big.Rat {
-	p := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(e, -e))), nil)
-	if e < 0 {
-		return new(big.Rat).SetFrac(big.NewInt(1), p)
-	}
-	return new(big.Rat).SetInt(p)
+	return true
 }
 
 // scale multiplies a number by the words after it that do, such as million.
 func (l *listing) scale(v *numeral) {
-	for v.to < len(l.words) {
-		w := l.words[v.to]
+	for {
+		w := l.at(v.to)
 		factor, ok := w.Value(vocabulary.Scale, l.q.In)
 		if !ok || factor == "" || factor == "0.01" || w.Asked {
 			return
