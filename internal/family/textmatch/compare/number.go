@@ -10,6 +10,7 @@ import (
 	"securebench/internal/family/textmatch"
 	"securebench/internal/family/textmatch/answer"
 	"securebench/internal/family/textmatch/vocabulary"
+	"securebench/internal/lazyregexp"
 )
 
 // Numbers reads statements as numbers.
@@ -411,9 +412,7 @@ func (l *listing) result(end int) (int, bool) {
 // arithmetic, functions and variables, at least two operands or a number and a function,
 // and no two numbers with nothing of the kind between them.
 func (l *listing) calculates(words []answer.Word) bool {
-	for len(words) > 0 && words[len(words)-1].Sign() == ':' { // "41 B: is 42" says nothing of 41
-		words = words[:len(words)-1]
-	}
+	words = words[:lastWord(words, func(w answer.Word) bool { return w.Sign() != ':' })+1] // "41 B: is 42" says nothing of 41
 	var numbers, letters, between, functions int
 	joined := true // to the number before, if there is one
 	for i, w := range words {
@@ -489,7 +488,8 @@ func (l *listing) counts(v numeral) bool {
 	if slices.ContainsFunc(l.words[v.from:v.to], func(w answer.Word) bool { return w.Excused }) {
 		return true
 	}
-	if v.to < len(l.words) && (l.q.HasPair(l.words[v.from].Text, l.words[v.to].Text) || l.q.HasPair(v.value.RatString(), l.words[v.to].Text)) {
+	next := l.at(v.to).Text
+	if l.q.HasPair(l.words[v.from].Text, next) || l.q.HasPair(v.value.RatString(), next) {
 		return true
 	}
 	for i := v.from - 1; i >= 0 && (unicode.Is(unicode.Sc, l.words[i].Sign()) || counted.Has(l.words[i].Text)); i-- {
@@ -513,27 +513,18 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 		w := l.words[i-1]
 		tight := l.words[i].Start == w.End
 		switch r := w.Sign(); {
-		case unicode.Is(unicode.Sc, r) && n.currency == "":
-			n.currency = currencyOf(string(r))
-		case w.Kind == vocabulary.Letters && currencyOf(w.Text) != "" && n.currency == "":
+		case n.currency == "" && currencyOf(w.Text) != "":
 			n.currency = currencyOf(w.Text)
-		case w.Kind == vocabulary.Letters && strings.EqualFold(w.Text, "us") && tight && n.currency == "usd":
-		case isSign(r) && tight && !signed:
-			if signed = true; r != '+' {
-				n.value = new(big.Rat).Neg(n.value)
-			}
-		case w.Kind == vocabulary.Letters && (w.Text == "minus" || w.Text == "negative" || minusWords.Has(w.Text)) && !signed:
+		case n.currency == "usd" && tight && w.Text == "us":
+		case !signed && (isSign(r) && tight || r == '–' && tight && i-1 == start || minusWords.Has(w.Text)): // some write – for -
 			if signed = true; n.value.Sign() < 0 {
 				return i, false
 			}
-			n.value = new(big.Rat).Neg(n.value)
-		case r == '–' && tight && i-1 == start && !signed:
-			signed = true // as some write a minus sign
-			n.value = new(big.Rat).Neg(n.value)
-		case isSign(r) || answer.IsDash(r):
-			return i, false
-		case c.Loose && (r == '≈' || r == '~') && i-1 == start:
-		case (r == '.' || r == '!') && tight, r == '_', r == '|' && tight:
+			if r != '+' {
+				n.value = new(big.Rat).Neg(n.value)
+			}
+		case c.Loose && w.OneOf("≈~") && i-1 == start:
+		case isSign(r) || answer.IsDash(r) || r == '_' || w.OneOf(".!|") && tight:
 			return i, false
 		default:
 			return i, true
@@ -543,7 +534,7 @@ func (c Numbers) prefix(l *listing, start, i int, n *Number) (int, bool) {
 	return i, true
 }
 
-const minusWords textmatch.List = " menos moins минус ลบ 负 マイナス 마이너스 "
+const minusWords textmatch.List = " minus negative menos moins минус ลบ 负 マイナス 마이너스 "
 
 // money reports whether the answer may carry the currency of n: an accepted answer has
 // it, the question names it, or speaks of money and names none.
@@ -554,42 +545,37 @@ func (c Numbers) money(q *answer.Question, n Number) bool {
 	if len(c.Currency) > 0 {
 		return false
 	}
-	named, speaks := map[string]bool{}, false
+	other, speaks := false, false
 	for _, w := range answer.Words(q.Text()) {
-		if name := currencyOf(w.Text); name != "" {
-			named[name] = true
+		name := currencyOf(w.Text)
+		if name == n.currency {
+			return true
 		}
+		other = other || name != ""
 		speaks = speaks || moneyWords.Has(strings.TrimSuffix(w.Text, "s"))
 	}
-	if len(named) > 0 {
-		return named[n.currency]
-	}
-	return speaks
+	return speaks && !other
 }
 
 // moneyWords are the words of a question that speak of money.
 const moneyWords textmatch.List = " money cost price pay paid earn earned spend spent salary wage profit revenue income worth bill fee" +
 	" budget saving save charge currency sell buy owe tax tip discount amount much "
 
-// latin reports whether a word is written in an alphabet whose words spaces part.
-func latin(w answer.Word) bool {
-	r, _ := utf8.DecodeRuneInString(w.Text)
-	return r < 0x2e80
-}
-
 // percents reports whether a word or sign says percent.
 func percents(w answer.Word) bool {
-	v, ok := w.Value(vocabulary.Scale, vocabulary.Every)
-	return w.Sign() == '%' || ok && v == "0.01"
+	v, _ := w.Value(vocabulary.Scale, vocabulary.Every)
+	return w.Sign() == '%' || v == "0.01"
 }
+
+// percentage is a word that begins as one for a percentage.
+var percentage = lazyregexp.New(`^(percent|prozent|百分)`)
 
 // asksPercent reports whether a question asks for a percentage.
 func asksPercent(q *answer.Question) bool {
 	counted := false
 	for _, w := range answer.Words(q.Text()) {
-		v, _ := w.Value(vocabulary.Unit|vocabulary.Scale, vocabulary.Every)
-		percent := w.Sign() == '%' || v == "percent" || v == "0.01" || strings.HasPrefix(w.Text, "percent") || strings.HasPrefix(w.Text, "prozent") || strings.HasPrefix(w.Text, "百分")
-		if percent && !counted {
+		v, _ := w.Value(vocabulary.Unit, vocabulary.Every)
+		if !counted && (percents(w) || v == "percent" || percentage.MatchString(w.Text)) {
 			return true
 		}
 		counted = w.Kind == vocabulary.Digits
@@ -622,7 +608,7 @@ func (c Numbers) suffix(l *listing, i, end int, n *Number) (int, bool) {
 	}
 	u := l.unit(i, end)
 	if u.end == i {
-		return i, !tight || w.Kind != vocabulary.Letters || !latin(w)
+		return i, !tight || w.Kind != vocabulary.Letters || w.Text >= "\u2e80" // of a script without spaces
 	}
 	if u.currency != "" {
 		if n.currency != "" && n.currency != u.currency {

@@ -264,7 +264,7 @@ func (c *Texts) within(q *answer.Question, s string, words []answer.Word, a Text
 		return true
 	}
 	for i, w := range t {
-		if i > 0 && !c.permits(q, t[:i], a) {
+		if !c.permits(q, t[:i], a) {
 			return false
 		}
 		if w.Sign() == '/' && c.equal(after[w.End:]) >= 0 {
@@ -337,37 +337,6 @@ func asserts(q *answer.Question, s string, words []answer.Word) (asked bool, val
 		asked = asked || w.Asked && !q.Is(w, vocabulary.Frame)
 	}
 	return false, "", 0
-}
-
-// lastWord returns the index of the last word that is wanted, or -1.
-func lastWord(words []answer.Word, wanted func(answer.Word) bool) int {
-	i := len(words) - 1
-	for i >= 0 && !wanted(words[i]) {
-		i--
-	}
-	return i
-}
-
-// reasoned reports whether words give a reason.
-func reasoned(q *answer.Question, words []answer.Word) bool {
-	words = spoken(words)
-	return len(words) > 0 && q.Is(words[0], vocabulary.Reason)
-}
-
-// opens reports whether an explanation may begin with a sign of s, also with one of also.
-func opens(s string, w answer.Word, also string) bool {
-	if answer.IsDash(w.Sign()) && w.Start > 0 && w.End < len(s) && s[w.Start-1] == ' ' && s[w.End] == ' ' {
-		return true
-	}
-	return w.OneOf(",;:(—–.、，；：。،؛"+also) || w.Sign() == '-' && strings.HasPrefix(s[w.End:], "-")
-}
-
-// spoken returns words from the first that is no sign.
-func spoken(words []answer.Word) []answer.Word {
-	for len(words) > 0 && words[0].Kind == vocabulary.Sign {
-		words = words[1:]
-	}
-	return words
 }
 
 // apart reports whether an answer with a form of its own, a date, a time or a formula,

@@ -1,0 +1,39 @@
+package compare
+
+import (
+	"strings"
+
+	"securebench/internal/family/textmatch/answer"
+	"securebench/internal/family/textmatch/vocabulary"
+)
+
+// lastWord returns the index of the last word that is wanted, or -1.
+func lastWord(words []answer.Word, wanted func(answer.Word) bool) int {
+	i := len(words) - 1
+	for i >= 0 && !wanted(words[i]) {
+		i--
+	}
+	return i
+}
+
+// reasoned reports whether words give a reason.
+func reasoned(q *answer.Question, words []answer.Word) bool {
+	words = spoken(words)
+	return len(words) > 0 && q.Is(words[0], vocabulary.Reason)
+}
+
+// opens reports whether an explanation may begin with a sign of s, also with one of also.
+func opens(s string, w answer.Word, also string) bool {
+	if answer.IsDash(w.Sign()) && w.Start > 0 && w.End < len(s) && s[w.Start-1] == ' ' && s[w.End] == ' ' {
+		return true
+	}
+	return w.OneOf(",;:(—–.、，；：。،؛"+also) || w.Sign() == '-' && strings.HasPrefix(s[w.End:], "-")
+}
+
+// spoken returns words from the first that is no sign.
+func spoken(words []answer.Word) []answer.Word {
+	for len(words) > 0 && words[0].Kind == vocabulary.Sign {
+		words = words[1:]
+	}
+	return words
+}
