@@ -240,23 +240,23 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 		if i > 0 && (words[len(words)-1].Sign() == ':' || !q.Closed(words[:i], vocabulary.Conclusion)) {
 			return 0 // "Option B:" begins what is said about it
 		}
-		if i > 0 && words[i-1].Sign() == '-' && words[i-1].End == words[i].Start && (i == 1 || words[i-2].In(vocabulary.Option|vocabulary.Answer) == 0) {
+		if i > 0 && words[i-1].Sign() == '-' && words[i-1].End == words[i].Start &&
+			(i == 1 || words[i-2].In(vocabulary.Option|vocabulary.Answer) == 0) {
 			continue
 		}
-		if i > 0 && k.mentionsBefore(s, words[i].Start) != 0 {
+		if k.mentionsBefore(s, words[i].Start) != 0 {
 			return 0
 		}
 		rest, tail := s[words[i].Start:], ""
 		for j := len(words); j > i && j >= len(words)-maxTail && q.Closed(words[j:], vocabulary.Conclusion); j-- {
 			if j < len(words) {
-				rest, tail = s[words[i].Start:words[j].Start], s[words[j].Start:]
+				tail = s[words[j].Start:]
 			}
-			c := k.exact(rest)
-			whole := tail == ""
-			if c == 0 || !whole && (article.MatchString(rest+tail) || k.mentions(tail)&^c != 0) {
+			c := k.exact(strings.TrimSuffix(rest, tail))
+			if c == 0 || tail != "" && (article.MatchString(rest) || k.mentions(tail)&^c != 0) {
 				continue
 			}
-			if whole && i == 0 || k.stands(q, s, words, i) {
+			if i == 0 && tail == "" || k.stands(q, s, words, i) {
 				return c
 			}
 		}
@@ -283,7 +283,8 @@ func (k *Choices) stands(q *answer.Question, s string, words []answer.Word, i in
 	if s[w.Start] <= 'Z' {
 		return true
 	}
-	return i > 0 && (words[i-1].Kind == vocabulary.Sign && words[i-1].Sign() != ',' || q.Is(words[i-1], vocabulary.Option|vocabulary.Answer)) || i == 0 && len(words) == 1
+	return i > 0 && (words[i-1].Kind == vocabulary.Sign && words[i-1].Sign() != ',' ||
+		q.Is(words[i-1], vocabulary.Option|vocabulary.Answer))
 }
 
 // article is A or I as a word: another follows.
@@ -431,12 +432,8 @@ func (k *Choices) predicate(q *answer.Question, l answer.Line) Set {
 // follows is about no other choice.
 func (k *Choices) begun(q *answer.Question, s string, c Set) bool {
 	own := k.texts[bits.TrailingZeros32(uint32(c))].normal
-	s = textmatch.Lower(s)
-	rest, ok := strings.CutPrefix(s, own)
-	if !ok || own == "" || !strings.HasPrefix(rest, ". ") {
-		return false
-	}
-	return k.keeps(q, strings.TrimSpace(rest[1:]), c)
+	rest, ok := strings.CutPrefix(textmatch.Lower(s), own+". ")
+	return ok && own != "" && k.keeps(q, strings.TrimSpace(rest), c)
 }
 
 // keeps reports whether a text behind an answer is about no other choice, and no sentence of
@@ -489,24 +486,26 @@ func (k *Choices) lead(s string) (Set, string) {
 
 // decides reports whether a line that is a choice counts as the answer: it is the last
 // line that says something, or the first of a text that was not cut off; and no line
-// before it announces a list or repeats the question.
+// before it announces a list or repeats the question. Where a line announces the answer,
+// those behind it are about no other choice.
 func (k *Choices) decides(r *answer.Reply, n int) bool {
 	last := len(r.Lines) - 1
 	for last > n && k.idle(r.Lines[last]) {
 		last--
 	}
-	text := r.Lines[n].Text
+	text, before := r.Lines[n].Text, ""
 	if n > 0 {
-		before := strings.TrimRight(r.Lines[n-1].Text, " *_`")
-		c, _ := k.lead(before)
-		switch stopped := strings.HasSuffix(strings.TrimRight(text, "*_` "), "."); {
-		case stopped && c != 0 && c&k.exact(text) == 0, // the next item of a list
-			strings.HasSuffix(before, ":") && !k.announces(r.Question, before),
-			strings.HasSuffix(before, "?") && k.label(strings.Trim(text, " ().*")) == 0:
-			return false
-		}
+		before = strings.TrimRight(r.Lines[n-1].Text, " *_`")
 	}
-	if n == last {
+	c := k.exact(text)
+	item, _ := k.lead(before)
+	announced := strings.HasSuffix(before, ":")
+	switch {
+	case item&^c != 0 && strings.HasSuffix(strings.TrimRight(text, "*_` "), "."), // the next item of a list
+		announced && !k.announces(r.Question, before),
+		strings.HasSuffix(before, "?") && k.label(strings.Trim(text, " ().*")) == 0:
+		return false
+	case n == last:
 		return true
 	}
 	end := strings.TrimRight(r.Lines[len(r.Lines)-1].Text, " *_`\"')")
@@ -514,17 +513,9 @@ func (k *Choices) decides(r *answer.Reply, n int) bool {
 	if !strings.ContainsRune(".!。", ends) && (ends == ':' || textmatch.CountWords(end, 4) == 4) {
 		return false
 	}
-	return n == 0 || k.label(strings.Trim(text, " ().*[]{}`")) != 0 || k.introduced(r, n)
-}
-
-// introduced reports whether a line is what the line before it announces, and those behind
-// it are about no other choice.
-func (k *Choices) introduced(r *answer.Reply, n int) bool {
-	c := k.exact(r.Lines[n].Text)
-	if c == 0 || !strings.HasSuffix(strings.TrimRight(r.Lines[n-1].Text, " *_`"), ":") { // it announces, or the line would not count
-		return false
-	}
-	return !slices.ContainsFunc(r.Lines[n+1:], func(l answer.Line) bool { return !k.keeps(r.Question, l.Text, c) })
+	other := func(l answer.Line) bool { return !k.keeps(r.Question, l.Text, c) }
+	return n == 0 || k.label(strings.Trim(text, " ().*[]{}`")) != 0 ||
+		announced && c != 0 && !slices.ContainsFunc(r.Lines[n+1:], other)
 }
 
 // announces reports whether a line announces an answer rather than a list.
@@ -558,10 +549,8 @@ func (k *Choices) Other(q *answer.Question, s answer.Sentence, c Set, near bool)
 	if q.Retracts(s.Words) {
 		return k.mentions(s.Text)&^c != 0 || q.Denies(s.Words) && len(s.Words) < 5
 	}
-	if found := cmp.Or(k.exact(s.Text), k.described(s.Text)); near && found != 0 {
-		return found&c == 0
-	}
-	return false
+	found := cmp.Or(k.exact(s.Text), k.described(s.Text))
+	return near && found != 0 && found&c == 0
 }
 
 // mentions returns the choices that a text mentions: labels in brackets or as lone
@@ -577,8 +566,9 @@ func (k *Choices) mentionsBefore(s string, end int) (found Set) {
 		if c == 0 || !isLone(s, i) {
 			continue
 		}
-		bracketed := strings.HasSuffix(s[:i], "(") || strings.HasSuffix(s[:i], "[") || strings.HasPrefix(s[i+1:], ")") || strings.HasPrefix(s[i+1:], "]")
-		if numeral := s[i] == 'i' && strings.Contains(s, "(ii)"); bracketed && !numeral || s[i] < 'a' && !isPronoun(s[i], s[i+1:]) {
+		bracketed := strings.ContainsAny(s[max(0, i-1):i], "([") || strings.ContainsAny(s[i+1:min(len(s), i+2)], ")]")
+		numeral := s[i] == 'i' && strings.Contains(s, "(ii)")
+		if bracketed && !numeral || s[i] < 'a' && !isPronoun(s[i:]) {
 			found |= c
 		}
 	}
@@ -594,34 +584,30 @@ const maxReason = 4096
 
 // listed returns the choices whose labels stand as capitals before a form with nothing
 // but marks and frame words: "Answer A, answer: B" is two answers.
-func (k *Choices) listed(before string) Set {
-	found := Set(0)
-	for i := range len(before) {
-		if before[i] < 'a' && isLone(before, i) && !isPronoun(before[i], before[i+1:]) {
-			found |= k.label(before[i : i+1])
-		}
-	}
+func (k *Choices) listed(before string) (found Set) {
 	if textmatch.CountWords(before, 8) > 6 {
 		return 0
+	}
+	for i := range len(before) {
+		if before[i] < 'a' && isLone(before, i) && !isPronoun(before[i:]) {
+			found |= k.label(before[i : i+1])
+		}
 	}
 	return found
 }
 
-// isPronoun reports whether a capital A or I before rest is a word rather than a label,
-// which a word that joins two follows.
-func isPronoun(c byte, rest string) bool {
-	if c != 'A' && c != 'I' || len(rest) < 2 || rest[0] != ' ' {
-		return c == 'I' && strings.HasPrefix(rest, "'")
-	}
-	if rest[1] < 'a' || rest[1] > 'z' {
+// pronoun is a capital A or I that may be a word rather than a label, and the word after it.
+var pronoun = lazyregexp.New(`^(?:I'|[AI] ([a-z]\pL*))`)
+
+// isPronoun reports whether a text begins with A or I as a word rather than a label, which a
+// word that joins two follows.
+func isPronoun(s string) bool {
+	m := pronoun.FindStringSubmatch(s)
+	if m == nil || m[1] == "is" {
 		return false
 	}
-	next := rest[1:]
-	if i := strings.IndexFunc(next, func(r rune) bool { return !unicode.IsLetter(r) }); i >= 0 {
-		next = next[:i]
-	}
-	words := vocabulary.Words(nil, next)
-	return next != "is" && (len(words) == 0 || words[0].In(vocabulary.Or|vocabulary.And) == 0)
+	words := vocabulary.Words(nil, m[1])
+	return len(words) == 0 || words[0].In(vocabulary.Or|vocabulary.And) == 0
 }
 
 // isLone reports whether no letter, digit, _ or ' touches the character at s[i].
