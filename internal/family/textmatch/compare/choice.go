@@ -56,21 +56,18 @@ func NewChoices(choices []string) (*Choices, error) {
 	case len(choices) > MaxChoices:
 		return nil, ErrTooManyChoices
 	}
-	k := &Choices{}
-	for _, c := range choices {
+	k := &Choices{texts: make([]text, len(choices))}
+	for i, c := range choices {
 		c = answer.Wide(c)
 		t := text{cuts: cutAll(textmatch.Collapse(c)), normal: textmatch.Normalize(c), plain: bare(c)}
+		label := strings.TrimRight(strings.TrimLeft(t.cuts[peelNone].core, " ()[]{}"), " ()[]{}.,;:!")
+		t.isLabel = k.label(label) != 0
 		if isFormula(c) || ratio.MatchString(t.plain) {
 			t.formula = canonical(c)
 			k.formula = max(k.formula, len(t.formula))
 		}
-		k.texts = append(k.texts, t)
+		k.texts[i] = t
 		k.longest = max(k.longest, len(t.normal), len(c))
-	}
-	for i := range k.texts {
-		t := &k.texts[i]
-		bare := strings.TrimRight(strings.TrimLeft(t.cuts[peelNone].core, " ()[]{}"), " ()[]{}.,;:!")
-		t.isLabel = k.label(bare) != 0
 	}
 	return k, nil
 }
@@ -144,9 +141,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[S
 	}
 	for _, s := range slices.Compact([]string{st.Source, st.Raw, st.Rest, st.Text}) {
 		if c := k.exact(s); c != 0 {
-			r := named(c)
-			r.Line = s == st.Source || s == st.Rest
-			return r
+			return answer.Reading[Set]{Finding: answer.Stated, Value: c, Line: s == st.Source || s == st.Rest}
 		}
 	}
 	if c := k.calculated(st.Raw); c != 0 {
@@ -184,7 +179,7 @@ func (k *Choices) Read(q *answer.Question, st answer.Statement) answer.Reading[S
 // text aside, or "or".
 func (k *Choices) articled(s string) Set {
 	c, rest := k.lead(s)
-	if words := vocabulary.Words(nil, rest[:min(len(rest), maxReason)]); len(words) > 1 && words[0].In(vocabulary.Or) != 0 {
+	if words := vocabulary.Words(nil, rest[:min(len(rest), MaxSentence)]); len(words) > 1 && words[0].In(vocabulary.Or) != 0 {
 		rest = rest[words[1].Start:]
 	}
 	return c & k.described(rest)
@@ -228,7 +223,7 @@ func (k *Choices) enclosed(q *answer.Question, st answer.Statement) answer.Readi
 // closed returns the choice that a text names where all words beside it are understood:
 // harmless ones before it, and after it too.
 func (k *Choices) closed(q *answer.Question, s string) Set {
-	if len(s) > maxReason {
+	if len(s) > MaxSentence {
 		return 0
 	}
 	words := q.Words(s)
@@ -236,7 +231,7 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 	if n := len(words); n == 0 || words[n-1].Sign() == '?' || slices.ContainsFunc(words, calculates) {
 		return 0
 	}
-	for i := range min(len(words), maxFrame) {
+	for i := range min(len(words), maxWords) {
 		if i > 0 && (words[len(words)-1].Sign() == ':' || !q.Closed(words[:i], vocabulary.Conclusion)) {
 			return 0 // "Option B:" begins what is said about it
 		}
@@ -264,11 +259,8 @@ func (k *Choices) closed(q *answer.Question, s string) Set {
 	return 0
 }
 
-// maxFrame and maxTail are the most words before and after a choice that are tried.
-const (
-	maxFrame = 40
-	maxTail  = 12
-)
+// maxTail is the most words after a choice that are tried.
+const maxTail = 12
 
 // stands reports whether a label in a sentence is one: a capital, in brackets, or after a
 // word such as "option". A text of more than a letter always is.
@@ -293,8 +285,8 @@ var article = lazyregexp.New(`^[aAiI] [a-z]`)
 // explained returns the choice that a text names before an explanation, which speaks of
 // no other.
 func (k *Choices) explained(q *answer.Question, s string) Set {
-	words := q.Words(s[:min(len(s), maxReason)])
-	for i := 1; i < len(words) && i < maxFrame; i++ {
+	words := q.Words(s[:min(len(s), MaxSentence)])
+	for i := 1; i < len(words) && i < maxWords; i++ {
 		w := words[i]
 		if !q.Is(w, vocabulary.Reason) && !opens(s, w, "\"“「") {
 			continue
@@ -439,7 +431,7 @@ func (k *Choices) begun(q *answer.Question, s string, c Set) bool {
 // keeps reports whether a text behind an answer is about no other choice, and no sentence of
 // it turns against the answer.
 func (k *Choices) keeps(q *answer.Question, s string, c Set) bool {
-	if k.mentions(s)&^c != 0 || len(s) > maxReason {
+	if k.mentions(s)&^c != 0 || len(s) > MaxSentence {
 		return false
 	}
 	for _, span := range textmatch.Sentences(s, true) {
@@ -463,11 +455,7 @@ func restricted(q *answer.Question, words []answer.Word) bool {
 
 // restates reports whether a text is that of a choice among words that are understood.
 func (k *Choices) restates(q *answer.Question, s string, c Set) bool {
-	i := bits.TrailingZeros32(uint32(c))
-	own := k.texts[i].plain
-	if own == "" {
-		return false
-	}
+	own := k.texts[bits.TrailingZeros32(uint32(c))].plain
 	before, after, ok := textmatch.FindSpan(textmatch.Lower(answer.Plain(s)), own)
 	return ok && q.Closed(q.Words(before), 0) && q.Closed(q.Words(after), 0)
 }
@@ -559,7 +547,7 @@ func (k *Choices) mentions(s string) Set { return k.mentionsBefore(s, len(s)) }
 
 // mentionsBefore returns the choices that the first bytes of a text mention.
 func (k *Choices) mentionsBefore(s string, end int) (found Set) {
-	s = s[:min(len(s), maxReason)]
+	s = s[:min(len(s), MaxSentence)]
 	end = min(end, len(s))
 	for i := range end {
 		c := k.label(s[i : i+1])
@@ -578,9 +566,6 @@ func (k *Choices) mentionsBefore(s string, end int) (found Set) {
 		return ok && !t.isLabel
 	})
 }
-
-// maxReason is how many bytes of a text are searched for other choices.
-const maxReason = 4096
 
 // listed returns the choices whose labels stand as capitals before a form with nothing
 // but marks and frame words: "Answer A, answer: B" is two answers.
@@ -621,7 +606,7 @@ func isWordByte(c byte) bool {
 
 // enumerates reports whether a line holds several choices as words or as parts of a list.
 func (k *Choices) enumerates(line string) bool {
-	line = line[:min(len(line), maxReason)]
+	line = line[:min(len(line), MaxSentence)]
 	seen := Set(0)
 	for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(",;/|、，", r) }) {
 		seen |= k.text(part)

@@ -94,13 +94,14 @@ type literal struct {
 }
 
 // decimals are what may follow the whole part of a number: decimals and an exponent.
-var decimals = lazyregexp.New(`^(\.[0-9]+)?(?:[eE]([-+]?[0-9]+))?`)
+var decimals = lazyregexp.New(`^(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?`)
 
 // scan reads the literal that begins at s[i] and returns where it ends.
 func scan(s string, i int) (literal, int) {
 	whole := groupsEnd(s, i, textmatch.DigitsEnd(s, i))
-	m := decimals.FindStringSubmatch(s[whole:])
-	return literal{s[i:whole] + m[1], m[2]}, whole + len(m[0])
+	end := whole + len(decimals.FindString(s[whole:]))
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(s[i:end]), "e")
+	return literal{mantissa, exponent}, end
 }
 
 // groups are the signs that part thousands; a number has one kind of them.

@@ -245,7 +245,7 @@ func (l *listing) computes(value Number) bool {
 // read reads a text whose words are all that is stated. The longest part of it from its
 // beginning that is understood counts, if what follows only explains it.
 func (c Numbers) read(q *answer.Question, text string) answer.Reading[Number] {
-	if len(text) > maxNumberText {
+	if len(text) > MaxSentence {
 		return answer.Reading[Number]{Finding: answer.Unclear, Why: "the statement is too long for a number"}
 	}
 	words := q.Words(text)
@@ -269,12 +269,8 @@ func (c Numbers) read(q *answer.Question, text string) answer.Reading[Number] {
 	return answer.Reading[Number]{Finding: answer.Unclear, Why: "a word or sign beside the number is not understood"}
 }
 
-// maxNumberText is the most bytes of a statement of a number, and maxCuts the most places
-// where an explanation of it may begin.
-const (
-	maxNumberText = 4096
-	maxCuts       = 16
-)
+// maxCuts is the most places where an explanation of a number may begin.
+const maxCuts = 16
 
 // explained returns the number that is stated before an explanation, which begins at a
 // word that begins accepts.

@@ -83,7 +83,7 @@ func (m *Members) matches(q *answer.Question, s string) bool {
 	list := answer.Plain(s)
 	words := q.Words(list)
 	for i := range words {
-		if i > maxFrame || i > 0 && !q.Closed(words[:i], 0) {
+		if i > maxWords || i > 0 && !q.Closed(words[:i], 0) {
 			return false
 		}
 		if words[i].Kind == vocabulary.Sign && !words[i].OneOf("([{-−\"") {

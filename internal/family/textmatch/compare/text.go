@@ -49,13 +49,6 @@ type Text struct {
 // maxStated is the largest text in bytes that is compared; a longer one is no answer.
 const maxStated = 64 << 10
 
-// MaxSentence is the most bytes of a sentence that an answer is looked for in: the work may
-// grow with the square.
-const MaxSentence = 4096
-
-// maxWords is the most words of a sentence that is searched for an answer.
-const maxWords = 40
-
 // NewText prepares an accepted answer for a question.
 func (c *Texts) NewText(s string, q *answer.Question) (Text, error) {
 	t := Text{text: c.normal(answer.Wide(s))}

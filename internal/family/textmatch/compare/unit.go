@@ -32,24 +32,21 @@ func (l *listing) unit(i, end int) unit {
 		if k+1 >= end {
 			return u
 		}
-		switch {
+		switch joins := l.words[k].OneOf("/·*⋅×"); {
 		case l.words[k].Kind == vocabulary.Letters && l.isUnit(k):
-		case !l.words[k].OneOf("/·*⋅×"):
-			return u
-		case l.words[k+1].Sign() == '(':
+			continue
+		case joins && l.isUnit(k+1):
+			k++
+			continue
+		case joins && l.words[k+1].Sign() == '(':
 			if inner := l.unit(k+2, end); inner.end > k+2 && inner.end < end && l.words[inner.end].Sign() == ')' {
 				u.names = append(u.names, inner.names...)
 				u.end = inner.end + 1
 			}
-			return u
-		case l.isUnit(k + 1):
-			k++
-		case l.words[k+1].Asked || l.words[k].Sign() == '/' && divides(l.words[k+1]):
+		case joins && (l.words[k+1].Asked || l.words[k].Sign() == '/' && divides(l.words[k+1])):
 			u.end = k + 2
-			return u
-		default:
-			return u
 		}
+		return u
 	}
 	return u
 }

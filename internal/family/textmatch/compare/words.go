@@ -7,6 +7,13 @@ import (
 	"securebench/internal/family/textmatch/vocabulary"
 )
 
+// MaxSentence is the most bytes of a sentence that is searched for an answer, or for others
+// beside it: the work may grow with the square.
+const MaxSentence = 4096
+
+// maxWords is the most words before an answer, or of a sentence that may be one as a whole.
+const maxWords = 40
+
 // lastWord returns the index of the last word that is wanted, or -1.
 func lastWord(words []answer.Word, wanted func(answer.Word) bool) int {
 	i := len(words) - 1
