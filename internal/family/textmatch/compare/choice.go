@@ -403,7 +403,7 @@ func (k *Choices) predicate(q *answer.Question, l answer.Line) Set {
 	}
 	for _, s := range l.Sentences {
 		for n, w := range s.Words {
-			link := lastWord(s.Words[:n], func(w answer.Word) bool { return !w.OneOf(":(") })
+			link := lastIndex(s.Words[:n], func(w answer.Word) bool { return !w.OneOf(":(") })
 			if s.Void || link < 0 || !q.Is(s.Words[link], vocabulary.Link) {
 				continue
 			}

@@ -84,9 +84,7 @@ func (c Numbers) Read(q *answer.Question, st answer.Statement) answer.Reading[Nu
 // oppose.
 func (c Numbers) boxed(q *answer.Question, st answer.Statement) answer.Reading[Number] {
 	before, after := strings.TrimRight(st.Before, " "), strings.TrimLeft(st.After, " ")
-	if i := strings.LastIndexAny(before, "=:"); i >= 0 {
-		before = before[i+1:]
-	}
+	before = before[strings.LastIndexAny(before, "=:")+1:]
 	apart := strings.TrimRightFunc(before, func(r rune) bool {
 		return (!textmatch.IsLetterOrNumber(r) || unicode.IsDigit(r)) && !strings.ContainsRune(".,;!?()[]\"'“”*", r)
 	})
@@ -127,10 +125,7 @@ func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading[Number], int) {
 	q := r.Question
 	for n := len(r.Lines) - 1; n >= 0; n-- {
 		line := r.Lines[n]
-		last := len(line.Sentences) - 1
-		for last >= 0 && !c.holds(q, line.Sentences[last].Words) {
-			last--
-		}
+		last := lastIndex(line.Sentences, func(s answer.Sentence) bool { return c.holds(q, s.Words) })
 		if last < 0 {
 			if slices.ContainsFunc(line.Sentences, func(s answer.Sentence) bool { return q.Denies(s.Words) }) {
 				return answer.Reading[Number]{}, n
@@ -141,13 +136,9 @@ func (c Numbers) Unmarked(r *answer.Reply) (answer.Reading[Number], int) {
 			return answer.Reading[Number]{Finding: answer.Nothing, Why: "the sentence with the last number marks none"}, n
 		}
 		got := c.read(q, line.Sentences[last].Text)
-		if got.Finding != answer.Stated {
-			return got, n
-		}
-		for _, s := range line.Sentences[:last] {
-			if c.Other(q, s, got.Value, false) && !s.Void {
-				return answer.Reading[Number]{Finding: answer.Several, Why: "the last line holds another number"}, n
-			}
+		other := func(s answer.Sentence) bool { return !s.Void && c.Other(q, s, got.Value, false) }
+		if got.Finding == answer.Stated && slices.ContainsFunc(line.Sentences[:last], other) {
+			return answer.Reading[Number]{Finding: answer.Several, Why: "the last line holds another number"}, n
 		}
 		return got, n
 	}
@@ -180,12 +171,8 @@ func (c Numbers) Other(q *answer.Question, s answer.Sentence, value Number, near
 		return false
 	}
 	l := c.list(q, s.Text, q.Words(s.Text))
-	for _, v := range l.values {
-		if !v.asked && !v.same(value) {
-			return !l.computes(value)
-		}
-	}
-	return false
+	other := func(v numeral) bool { return !v.asked && !v.same(value) }
+	return slices.ContainsFunc(l.values, other) && !l.computes(value)
 }
 
 // maxNo is the most words of a sentence that denies the one before it by itself.
@@ -238,7 +225,7 @@ func (l *listing) computes(value Number) bool {
 		return false
 	}
 	notSign := func(w answer.Word) bool { return w.Kind != vocabulary.Sign || w.Sign() == '=' }
-	at := lastWord(l.words[:l.values[n-1].from], notSign)
+	at := lastIndex(l.words[:l.values[n-1].from], notSign)
 	return at >= 0 && l.words[at].Sign() == '='
 }
 
@@ -383,7 +370,7 @@ func (l *listing) listed(v numeral) bool {
 // what stands to the left does not fit.
 func (l *listing) result(end int) (int, bool) {
 	words := l.words[:end]
-	if i := lastWord(words, func(w answer.Word) bool { return w.OneOf("=≡") }); i >= 0 {
+	if i := lastIndex(words, func(w answer.Word) bool { return w.OneOf("=≡") }); i >= 0 {
 		if i > 0 && words[i-1].OneOf("!<>~/=") && words[i-1].End == words[i].Start {
 			return 0, false
 		}
@@ -398,7 +385,7 @@ func (l *listing) result(end int) (int, bool) {
 	isLink := func(w answer.Word) bool {
 		return w.Kind == vocabulary.Letters && l.q.Is(w, vocabulary.Link) && w.Start > 0 && l.text[w.Start-1] == ' '
 	}
-	if i := lastWord(words, isLink); i >= 0 && l.calculates(words[:i]) {
+	if i := lastIndex(words, isLink); i >= 0 && l.calculates(words[:i]) {
 		return i + 1, true
 	}
 	return 0, true
@@ -408,7 +395,7 @@ func (l *listing) result(end int) (int, bool) {
 // arithmetic, functions and variables, at least two operands or a number and a function,
 // and no two numbers with nothing of the kind between them.
 func (l *listing) calculates(words []answer.Word) bool {
-	words = words[:lastWord(words, func(w answer.Word) bool { return w.Sign() != ':' })+1] // "41 B: is 42" says nothing of 41
+	words = words[:lastIndex(words, func(w answer.Word) bool { return w.Sign() != ':' })+1] // "41 B: is 42" says nothing of 41
 	var numbers, letters, between, functions int
 	joined := true // to the number before, if there is one
 	for i, w := range words {
@@ -468,7 +455,7 @@ func (l *listing) named(words []answer.Word) bool {
 	if len(words) <= 3 && last.Kind == vocabulary.Letters && utf8.RuneCountInString(last.Text) <= 2 {
 		return true
 	}
-	clause := words[lastWord(words, func(w answer.Word) bool { return w.OneOf(",;:.") })+1:]
+	clause := words[lastIndex(words, func(w answer.Word) bool { return w.OneOf(",;:.") })+1:]
 	kept := slices.DeleteFunc(slices.Clone(clause), func(w answer.Word) bool {
 		return utf8.RuneCountInString(w.Text) == 1 && w.Kind == vocabulary.Letters || w.OneOf("+-−×*/÷()^√")
 	})

@@ -243,7 +243,7 @@ func (c *Texts) within(q *answer.Question, s string, words []answer.Word, a Text
 	if len(b) > maxWords {
 		return false
 	}
-	i := lastWord(b, func(w answer.Word) bool { return q.Is(w, vocabulary.Conclusion) || w.OneOf(",;.") })
+	i := lastIndex(b, func(w answer.Word) bool { return q.Is(w, vocabulary.Conclusion) || w.OneOf(",;.") })
 	if i >= 0 && (q.Is(b[i], vocabulary.Conclusion) || q.Closed(b[:i], 0)) {
 		b = b[i+1:]
 	}
@@ -389,10 +389,14 @@ func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, b
 	if i < 0 {
 		return -1, slices.ContainsFunc(c.Accepted, func(a Text) bool { return a.polar })
 	}
-	for _, w := range said[2:] {
-		if q.Is(w, vocabulary.Yes|vocabulary.No) && (answer.Spoken(words) < minExplains+1 || w.In(vocabulary.Frame|vocabulary.Final) == 0) || q.Is(w, vocabulary.Or|vocabulary.Hedge|vocabulary.Retract) && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0 {
-			return -1, true
-		}
+	short := answer.Spoken(words) <= minExplains
+	opposes := func(w answer.Word) bool {
+		again := q.Is(w, vocabulary.Yes|vocabulary.No) && (short || w.In(vocabulary.Frame|vocabulary.Final) == 0)
+		doubts := q.Is(w, vocabulary.Or|vocabulary.Hedge|vocabulary.Retract)
+		return again || doubts && w.In(vocabulary.Frame|vocabulary.Ordinary) == 0
+	}
+	if slices.ContainsFunc(said[2:], opposes) {
+		return -1, true
 	}
 	return i, true
 }

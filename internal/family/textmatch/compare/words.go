@@ -14,10 +14,10 @@ const MaxSentence = 4096
 // maxWords is the most words before an answer, or of a sentence that may be one as a whole.
 const maxWords = 40
 
-// lastWord returns the index of the last word that is wanted, or -1.
-func lastWord(words []answer.Word, wanted func(answer.Word) bool) int {
-	i := len(words) - 1
-	for i >= 0 && !wanted(words[i]) {
+// lastIndex returns the index of the last element that is wanted, or -1.
+func lastIndex[T any](of []T, wanted func(T) bool) int {
+	i := len(of) - 1
+	for i >= 0 && !wanted(of[i]) {
 		i--
 	}
 	return i
