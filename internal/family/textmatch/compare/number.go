@@ -395,7 +395,8 @@ func (l *listing) result(end int) (int, bool) {
 // arithmetic, functions and variables, at least two operands or a number and a function,
 // and no two numbers with nothing of the kind between them.
 func (l *listing) calculates(words []answer.Word) bool {
-	words = words[:lastIndex(words, func(w answer.Word) bool { return w.Sign() != ':' })+1] // "41 B: is 42" says nothing of 41
+	// "41 B: is 42" says nothing of 41.
+	words = words[:lastIndex(words, func(w answer.Word) bool { return w.Sign() != ':' })+1]
 	var numbers, letters, between, functions int
 	joined := true // to the number before, if there is one
 	for i, w := range words {
