@@ -16,6 +16,7 @@ import (
 	"securebench/internal/candidate"
 	"securebench/internal/capacity"
 	"securebench/internal/checkout"
+	"securebench/internal/fault"
 	"securebench/internal/judge"
 	"securebench/internal/sandbox"
 	"securebench/internal/task"
@@ -363,6 +364,12 @@ type Session interface {
 	Verify(ctx context.Context, c candidate.Candidate) (Verdict, error)
 	// Close releases the session's sandboxes. It is idempotent.
 	Close(ctx context.Context) error
+}
+
+// Verify has a session score a candidate. A panic is an error of this verification.
+func Verify(ctx context.Context, s Session, c candidate.Candidate) (v Verdict, err error) {
+	defer fault.Recover(&err)
+	return s.Verify(ctx, c)
 }
 
 // RunsIn reports whether the verification of a task runs in the image of its row.

@@ -31,7 +31,7 @@ func Score(ctx context.Context, v family.Verifier, at family.Case, cand candidat
 
 // score scores a candidate in an open session and closes the session.
 func score(ctx context.Context, s family.Session, c candidate.Candidate) (family.Verdict, error) {
-	v, err := s.Verify(ctx, c)
+	v, err := family.Verify(ctx, s, c)
 	return v, errors.Join(err, Close(ctx, s))
 }
 

@@ -12,6 +12,7 @@ import (
 	"securebench/internal/agent"
 	"securebench/internal/candidate"
 	"securebench/internal/family"
+	"securebench/internal/fault"
 	"securebench/internal/pipeline/capture"
 	"securebench/internal/pipeline/produce"
 	"securebench/internal/pipeline/record"
@@ -130,7 +131,7 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 		h.ran = &ran
 	}
 	start := time.Now()
-	left, err := h.production.Capture(ctx, *h.ran)
+	left, err := captured(ctx, h)
 	if err == nil && left.Candidate == nil && left.Rejection == nil && left.Limit == "" {
 		err = errors.New("the production has neither a candidate nor a reason for its absence")
 	}
@@ -145,6 +146,12 @@ func (l *Local) Produce(ctx context.Context, req agent.Request) (p Produced, err
 	p = produced(*h.ran, left)
 	p.Took = took
 	return p, nil
+}
+
+// captured reads what the agent of an attempt left.
+func captured(ctx context.Context, h *held) (left capture.Result, err error) {
+	defer fault.Recover(&err)
+	return h.production.Capture(ctx, *h.ran)
 }
 
 // produced joins what an agent did and what it left.
@@ -191,7 +198,7 @@ func (l *Local) Verify(ctx context.Context, req Verification) (family.Verdict, e
 		return family.Verdict{}, Failed(fmt.Errorf("family %s has no verifier", req.Case.Sandbox.Family()), verdict.PhaseVerify)
 	}
 	h.session, h.spent = nil, append(h.spent, session)
-	v, err := session.Verify(ctx, c)
+	v, err := family.Verify(ctx, session, c)
 	if err != nil {
 		return family.Verdict{}, Failed(err, verdict.PhaseVerify)
 	}

@@ -1,6 +1,7 @@
 package attempt_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -14,8 +15,9 @@ import (
 	"securebench/internal/verdict"
 )
 
-// TestNoVerifier: a call that no verifier can make is an error of that call.
-func TestNoVerifier(t *testing.T) {
+// newLocal returns a worker, and an attempt with its candidate.
+func newLocal(t *testing.T) (*attempt.Local, family.Case, candidate.Candidate) {
+	t.Helper()
 	tk, err := task.New(task.Config{ID: "t", Family: "f", Pack: task.Pack{ID: "p"}, Extraction: task.Extraction{Mode: task.FromStdout, Kind: task.Text}})
 	if err != nil {
 		t.Fatal(err)
@@ -24,15 +26,44 @@ func TestNoVerifier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	t.Cleanup(func() { _ = store.Close() })
 	c, err := store.Put(task.Text, candidate.Stdout, strings.NewReader("4"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &attempt.Local{Store: store}
-	at := family.Case{Attempt: 1, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator()}
+	return &attempt.Local{Store: store}, family.Case{Attempt: 1, Sandbox: tk.TestSandbox(), Evaluator: tk.Evaluator()}, c
+}
+
+// TestNoVerifier: a call that no verifier can make is an error of that call.
+func TestNoVerifier(t *testing.T) {
+	w, at, c := newLocal(t)
 	w.Ahead(t.Context(), nil, &at)
 	if _, err := w.Verify(t.Context(), attempt.Verification{Case: at, Candidate: c}); err == nil || err.Error() != "family f has no verifier" {
+		t.Errorf("%v", err)
+	}
+	if err := w.Release(t.Context(), record.AttemptKey{Task: "t", Attempt: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
+// broken verifies with a mistake that a candidate brings out.
+type broken struct{}
+
+func (broken) Open(context.Context, family.Case) family.Session { return broken{} }
+
+func (broken) Verify(context.Context, candidate.Candidate) (family.Verdict, error) {
+	var none []family.Verdict
+	return none[len(none)], nil
+}
+
+func (broken) Close(context.Context) error { return nil }
+
+// TestMistakeOfOurs: a mistake that a candidate brings out is an error of its attempt, and
+// the process goes on.
+func TestMistakeOfOurs(t *testing.T) {
+	w, at, c := newLocal(t)
+	w.Verifiers = map[string]family.Verifier{"f": broken{}}
+	if _, err := w.Verify(t.Context(), attempt.Verification{Case: at, Candidate: c}); err == nil || !strings.Contains(err.Error(), "broken.Verify:") {
 		t.Errorf("%v", err)
 	}
 	if err := w.Release(t.Context(), record.AttemptKey{Task: "t", Attempt: 1}); err != nil {
