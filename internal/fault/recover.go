@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Recover, deferred, makes a panic the error of the function that defers it. What an agent
-// wrote may bring out a mistake of this program: that costs the attempt, not the run. The
-// error says where it was; a text comes from the runtime only, since any other may hold
-// what is hidden.
+// Recover makes a panic the error of the function that defers it. What an agent wrote may
+// bring out a mistake of this program: that costs the attempt, not the run. The error says
+// where it was; a text comes from the runtime only, since any other may hold what is hidden.
 func Recover(err *error) {
 	p := recover()
 	if p == nil {

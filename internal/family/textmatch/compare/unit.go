@@ -126,8 +126,8 @@ func (u unit) asked(a *asks) bool {
 func (l *listing) numeral(i int) (numeral, bool) {
 	w := l.words[i]
 	v := numeral{from: i}
-	switch {
-	case w.Kind == vocabulary.Digits:
+	switch w.Kind {
+	case vocabulary.Digits:
 		var ok bool
 		if v.value, v.to, ok = l.decimal(i); !ok {
 			return v, false
@@ -135,7 +135,7 @@ func (l *listing) numeral(i int) (numeral, bool) {
 		if i > 0 && l.words[i-1].Sign() == '.' && l.pointed(i) {
 			v.from--
 		}
-	case w.Kind == vocabulary.Letters:
+	case vocabulary.Letters:
 		return l.spelled(i)
 	default:
 		f, ok := vulgar[w.Sign()]
