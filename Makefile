@@ -99,12 +99,13 @@ check: fmt-check modules lint ## formatting, modules, lint, tests without an eng
 # Each test runs once, in one of these runs, of which two are side by side;
 # scripts/packages.sh says in which. The lines of two of them begin with "race:" and
 # "browser:". More at a time would make a small machine so slow that limits on time end
-# what is right. The helper is there before them, so that the longest one begins at once.
+# what is right. What they need is there before them, so that make begins with the first
+# two: the longest, and the one that waits for no engine.
 TESTS := engine-tests race left-tests browser-tests
 
 .PHONY: test
 test: image fmt-check modules build packs manifests test-helper ## everything but lint: the tests, with every engine that runs
-	@$(MAKE) --no-print-directory -j2 -o test-helper $(TESTS)
+	@$(MAKE) --no-print-directory -j2 -o go -o test-helper $(TESTS)
 
 .PHONY: test-helper
 test-helper: go build
@@ -123,7 +124,7 @@ left-tests: test-helper
 
 .PHONY: test-times
 test-times: image test-helper ## show where the time of "make test" goes
-	@$(MAKE) --no-print-directory -j2 -o test-helper TEST_FLAGS='-json -count=1' $(TESTS) | scripts/test-times.sh
+	@$(MAKE) --no-print-directory -j2 -o go -o test-helper TEST_FLAGS='-json -count=1' $(TESTS) | scripts/test-times.sh
 
 # Not a part of "make test": it takes an hour or more.
 .PHONY: nightly

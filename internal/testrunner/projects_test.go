@@ -167,7 +167,7 @@ func TestGates(t *testing.T) {
 	t.Parallel()
 	m := python(t)
 	const cheat = wrong + "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n"
-	for name, c := range map[string]struct {
+	gates := map[string]struct {
 		conftest string
 		want     Form
 	}{
@@ -182,7 +182,9 @@ func TestGates(t *testing.T) {
 		"a broken base":    {"import calc.missing\n", Form{}},
 		"it ends at once":  {"def pytest_collection_finish(session): pytest.exit('x', 3)\n", Form{}},
 		"files it forgets": {"def pytest_collection_modifyitems(items):\n    items[:] = [i for i in items if i.get_closest_marker('unit')]\n", Form{}},
-	} {
+	}
+	for _, name := range sampletest.Keys(t, 2, gates) {
+		c := gates[name]
 		t.Run(name, func(t *testing.T) {
 			m := m.of(t)
 			base := marked(c.conftest)

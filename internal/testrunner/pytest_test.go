@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"securebench/internal/sampletest"
 	"securebench/internal/testrunner/results"
 	"securebench/internal/verdict"
 )
@@ -105,7 +106,7 @@ func TestPytest(t *testing.T) {
 func TestPytestCommands(t *testing.T) {
 	t.Parallel()
 	m := python(t)
-	for name, c := range map[string]struct {
+	commands := map[string]struct {
 		command []string
 		named   string
 		base    map[string]string
@@ -121,7 +122,9 @@ func TestPytestCommands(t *testing.T) {
 		"env":                        {[]string{"env", "PYTHONPATH=.", "CI=1", "pytest", "tests"}, "test_add", nil},
 		"a shell":                    {[]string{"sh", "-lc", "cd . && PYTHONPATH=. pytest 'tests/test_calc.py'"}, "test_add", nil},
 		"a folder to run in":         {[]string{"sh", "-c", "cd inner && python3 -m pytest tests"}, "test_add", inner()},
-	} {
+	}
+	for _, name := range sampletest.Keys(t, 3, commands) {
+		c := commands[name]
 		t.Run(name, func(t *testing.T) {
 			base, m := calc, m.of(t)
 			candidate := fixed
