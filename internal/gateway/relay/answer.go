@@ -118,11 +118,11 @@ func (a *Attempt) readWhole(from io.Reader, held *int64) ([]byte, error) {
 // answerStream passes on a stream of events as it arrives. A frozen agent does
 // not hold up the provider at once: up to [maxQueued] bytes are read ahead.
 func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from io.Reader, x *exchange) {
-	ctx, cancel := context.WithCancel(ctx)
+	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	q := newQueue(a.ahead)
 	defer q.close()
-	stream := a.stream(ctx, q, x)
+	stream := a.stream(reading, q, x)
 	defer stream.Release()
 	finished := make(chan error, 1)
 	go func() {
@@ -136,11 +136,12 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 	control := http.NewResponseController(w)
 	w.WriteHeader(http.StatusOK)
 	err := control.Flush()
-	for piece := q.take(ctx); piece != nil && err == nil; piece = q.take(ctx) {
+	for piece := q.take(reading); piece != nil && err == nil; piece = q.take(reading) {
 		if _, err = w.Write(piece); err == nil {
 			err = control.Flush()
 		}
 	}
+	// What hangs on ctx ends after it in any order, the response perhaps before reading does.
 	left := err != nil || ctx.Err() != nil
 	cancel() // the reading, if the agent has left
 	err = <-finished

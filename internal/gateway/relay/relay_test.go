@@ -624,6 +624,32 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
+// TestLeavingIsSeenFirst: a response that ends because the agent has left is not one that
+// the provider broke off, in whichever order the end of a request reaches what hangs on it.
+func TestLeavingIsSeenFirst(t *testing.T) {
+	for range 20 {
+		ctx, leave := context.WithCancel(t.Context())
+		r := newRelay(t, config(Messages, "http://127.0.0.1:1"))
+		r.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			from, to := io.Pipe()
+			for range 2000 { // to be told before or after the response
+				_, stop := context.WithCancel(req.Context())
+				t.Cleanup(stop)
+			}
+			context.AfterFunc(req.Context(), func() { _ = to.CloseWithError(context.Canceled) })
+			go func() { _, _ = io.WriteString(to, ": hm\n\n"); leave() }()
+			response := respond(200, eventStream, "")
+			response.Body = from
+			return response, nil
+		})
+		g := start(t, r)
+		g.call(ctx, claudeBody)
+		if got := g.reasons(); !slices.Equal(got, []string{string(agentLeft)}) {
+			t.Fatalf("%v", got)
+		}
+	}
+}
+
 // left is what comes after the agent has left.
 type left func()
 
