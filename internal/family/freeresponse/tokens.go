@@ -12,8 +12,10 @@ import (
 // lower is the lower-case form in which "u.s." is written out and n't with one
 // of the rarer apostrophes (U+02BC, U+FF07) has the usual one.
 func lower(s string) string {
-	return strings.NewReplacer("u.s.", "united states", "nʼt", "n’t", "n＇t", "n’t").Replace(textmatch.Lower(s))
+	return spellings.Replace(textmatch.Lower(s))
 }
+
+var spellings = strings.NewReplacer("u.s.", "united states", "nʼt", "n’t", "n＇t", "n’t") //nolint:gochecknoglobals // a constant
 
 // tokens yields the tokens of a text that went through lower: runs of a-z and
 // 0-9 that are not stop words. Letters, marks and numbers beyond ASCII and

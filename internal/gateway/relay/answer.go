@@ -141,7 +141,7 @@ func (a *Attempt) answerStream(ctx context.Context, w http.ResponseWriter, from 
 			err = control.Flush()
 		}
 	}
-	// What hangs on ctx ends after it in any order, the response perhaps before reading does.
+	// ctx ends before its children, and they in any order: the response may before reading.
 	left := err != nil || ctx.Err() != nil
 	cancel() // the reading, if the agent has left
 	err = <-finished

@@ -58,7 +58,7 @@ func (broken) Verify(context.Context, candidate.Candidate) (family.Verdict, erro
 func (broken) Close(context.Context) error { return nil }
 
 // TestMistakeOfOurs: a mistake that a candidate brings out is an error of its attempt, and
-// the process goes on.
+// the process continues.
 func TestMistakeOfOurs(t *testing.T) {
 	w, at, c := newLocal(t)
 	w.Verifiers = map[string]family.Verifier{"f": broken{}}

@@ -232,13 +232,13 @@ func (r *reader) forms(s *Sentence) {
 				depth--
 			}
 		}
-		end, behind := s.span.End, s.span.End
+		end, after := s.span.End, s.span.End
 		if depth == 0 {
-			end, behind = s.Words[j-1].Start, s.Words[j-1].End
+			end, after = s.Words[j-1].Start, s.Words[j-1].End
 		}
 		st := r.led(Statement{Rank: rank, Form: true}, s.Words[i].End, end)
 		st.Before = strings.Map(unform, text[s.span.Start:s.Words[i].Start])
-		st.After = strings.Map(unform, text[behind:max(s.span.End, behind)])
+		st.After = strings.Map(unform, text[after:max(s.span.End, after)])
 		switch n := len(r.Statements) - 1; {
 		case st.Text == "":
 		case r.o.Lists && last >= 0 && rank == Boxed && r.Statements[n].Rank == Boxed && r.Question.lists(s.Words[last:i]):

@@ -13,8 +13,8 @@ type plain struct {
 	from         []int
 }
 
-// behind returns where the source goes on behind the first bytes of the text.
-func (p plain) behind(bytes int) int {
+// after returns where the source continues after the first bytes of the text.
+func (p plain) after(bytes int) int {
 	if bytes == 0 {
 		return 0
 	}
@@ -31,9 +31,9 @@ func (p plain) raw(start, end int) string {
 	}
 	stop := len(p.source)
 	if end < len(p.from) {
-		stop = max(p.behind(end), p.from[end])
+		stop = max(p.after(end), p.from[end])
 	}
-	return strings.TrimSpace(p.source[min(p.behind(start), p.from[start]):stop])
+	return strings.TrimSpace(p.source[min(p.after(start), p.from[start]):stop])
 }
 
 // Plain returns a text without typesetting: Markdown emphasis, delimiters of formulas,
@@ -45,7 +45,7 @@ func Plain(s string) string { return plainly(s).text }
 // follows the first bytes of it.
 func PlainAfter(s string) (text string, after func(bytes int) string) {
 	p := plainly(s)
-	return p.text, func(bytes int) string { return s[p.behind(bytes):] }
+	return p.text, func(bytes int) string { return s[p.after(bytes):] }
 }
 
 // The commands of LaTeX that are known.

@@ -156,8 +156,9 @@ func (q *Question) Words(s string) []Word {
 			return words[spoken[k]].Text
 		}
 		adjective := q.Is(words[i], vocabulary.Wrong|vocabulary.Except) // "how many bad workers", "how many different ways"
+		inRun := func(first int) bool { return q.runs[at(first)+" "+at(first+1)+" "+at(first+2)] }
 		words[i].Excused = q.Is(words[i], vocabulary.Negator) && q.denied[at(n+1)+" "+at(n+2)+" "+at(n+3)] ||
-			q.words[at(n)] && (adjective && q.HasPair(at(n), at(n+1)) || q.runs[at(n-2)+" "+at(n-1)+" "+at(n)] || q.runs[at(n-1)+" "+at(n)+" "+at(n+1)] || q.runs[at(n)+" "+at(n+1)+" "+at(n+2)])
+			q.words[at(n)] && (adjective && q.HasPair(at(n), at(n+1)) || inRun(n-2) || inRun(n-1) || inRun(n))
 	}
 	return words
 }

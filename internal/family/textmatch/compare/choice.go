@@ -475,7 +475,7 @@ func (k *Choices) lead(s string) (Set, string) {
 // decides reports whether a line that is a choice counts as the answer: it is the last
 // line that says something, or the first of a text that was not cut off; and no line
 // before it announces a list or repeats the question. Where a line announces the answer,
-// those behind it are about no other choice.
+// those after it are about no other choice.
 func (k *Choices) decides(r *answer.Reply, n int) bool {
 	last := len(r.Lines) - 1
 	for last > n && k.idle(r.Lines[last]) {

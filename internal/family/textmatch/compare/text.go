@@ -306,7 +306,7 @@ func (c *Texts) explains(q *answer.Question, s string, words []answer.Word) bool
 	if c.equal(strings.Trim(s[words[0].Start:], " ()[]/.,;:")) >= 0 {
 		return true
 	}
-	words = spoken(words)
+	words = skipSigns(words)
 	if len(words) == 0 || q.Is(words[0], vocabulary.Reason) {
 		return true
 	}
@@ -380,7 +380,7 @@ func maxWritten(formula int) int { return 8*formula + maxMoment }
 // polar reads a sentence that begins with yes or no: that word is the answer, and what
 // follows may explain it. It reports false for any other sentence.
 func (c *Texts) polar(q *answer.Question, s string, words []answer.Word) (int, bool) {
-	said := spoken(words)
+	said := skipSigns(words)
 	if len(said) < 2 || !said[1].OneOf(",;:.!—–-(、，。") || !q.Is(said[0], vocabulary.Yes|vocabulary.No) {
 		return -1, false
 	}

@@ -163,7 +163,7 @@ func (l *listing) decimal(i int) (*big.Rat, int, bool) {
 	return value, k, ok
 }
 
-// until returns which word from i on is the first behind a place in the text, and whether
+// until returns which word from i on is the first after a place in the text, and whether
 // none spans it.
 func (l *listing) until(i, end int) (int, bool) {
 	for i < len(l.words) && l.words[i].End <= end {
@@ -215,7 +215,7 @@ func (l *listing) spelledOut(i int) (decimal string, n int) {
 	return decimal, at[n-1] + 1 - i
 }
 
-// at returns the word k, an empty one behind the last.
+// at returns the word k, an empty one after the last.
 func (l *listing) at(k int) answer.Word {
 	if k >= len(l.words) {
 		return answer.Word{}

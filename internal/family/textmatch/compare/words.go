@@ -25,7 +25,7 @@ func lastIndex[T any](of []T, wanted func(T) bool) int {
 
 // reasoned reports whether words give a reason.
 func reasoned(q *answer.Question, words []answer.Word) bool {
-	words = spoken(words)
+	words = skipSigns(words)
 	return len(words) > 0 && q.Is(words[0], vocabulary.Reason)
 }
 
@@ -37,8 +37,8 @@ func opens(s string, w answer.Word, also string) bool {
 	return w.OneOf(",;:(—–.、，；：。،؛"+also) || w.Sign() == '-' && strings.HasPrefix(s[w.End:], "-")
 }
 
-// spoken returns words from the first that is no sign.
-func spoken(words []answer.Word) []answer.Word {
+// skipSigns returns words from the first that is no sign.
+func skipSigns(words []answer.Word) []answer.Word {
 	for len(words) > 0 && words[0].Kind == vocabulary.Sign {
 		words = words[1:]
 	}
